@@ -1,1 +1,1 @@
-"""The only room that imports Dagster: assets, checks and sensors around what the other rooms do."""
+"""Assets, checks and sensors for the other rooms; only this room imports Dagster."""

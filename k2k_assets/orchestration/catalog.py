@@ -1,4 +1,4 @@
-"""What Dagster's catalog says of every asset of a pipeline: owners, tags, and the file that it comes from."""
+"""Adds to every asset of a pipeline what Dagster's catalog shows: owners, tags, and the pipeline file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 
 
 class Catalog:
-    """Puts what all assets of a pipeline have in common on each.
+    """Adds the common properties of a pipeline's assets to each asset.
 
     Args:
         pipeline: The pipeline.
-        discovery: Names its clusters; None before the first discovery.
+        discovery: The discovery with its clusters; None before the first one.
     """
 
     def __init__(self, pipeline: Pipeline, discovery: Discovery | None) -> None:
@@ -32,7 +32,7 @@ class Catalog:
             self._metadata["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=files)
 
     def describe(self, assets: dg.AssetsDefinition) -> dg.AssetsDefinition:
-        """The assets, each with what is common to all."""
+        """The assets, each with the common properties."""
         return assets.map_asset_specs(self._described)
 
     def _described(self, spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -40,7 +40,7 @@ class Catalog:
 
 
 def _tags(pipeline: Pipeline, discovery: Discovery | None) -> dict[str, str]:
-    """Those that Dagster takes: a tag's value is an identifier, not any text."""
+    """The tags; Dagster accepts only identifiers as values."""
     tags = {
         "k2k/pipeline": pipeline.name,
         "k2k/delivery": "exactly-once" if pipeline.features.exactly_once else "at-least-once",

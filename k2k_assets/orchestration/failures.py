@@ -1,6 +1,6 @@
-"""Turns the errors that a user can act on into Dagster failures that show the message and no traceback.
+"""Turns errors that users can act on into Dagster failures that show the message without a traceback.
 
-What went wrong in a Spark task is found at the end of a long report; its last line becomes the message.
+The error of a Spark task is at the end of a long report, so its last line becomes the message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from k2k_assets.core.errors import K2KError, message_lines
 
 @contextmanager
 def failures_as_messages() -> Iterator[None]:
-    """Raises a `K2KError` of the body as a `Failure` with the same words."""
+    """Raises a `K2KError` of the body as a `Failure` with the same message."""
     try:
         yield
     except K2KError as error:

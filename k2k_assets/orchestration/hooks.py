@@ -1,4 +1,4 @@
-"""What a project may have otherwise than we do: how assets look, and what happens around a copy."""
+"""Hooks with which a project changes how assets look, and adds work before and after a copy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Copy = Callable[[], CopyResults]
 
 @dataclass(frozen=True, slots=True)
 class AssetProps:
-    """What an asset stands for.
+    """Describes an asset for the hooks.
 
     Attributes:
         pipeline: The pipeline's name.
-        kind: What it is of the pipeline.
-        name: The topic on the source, or the consumer group; the pattern of those that are not discovered yet; empty
-            for what a pipeline has one of.
-        spec: How it looks if nobody wants it otherwise.
+        kind: The kind of asset.
+        name: The source topic or the consumer group; their pattern before the first discovery; empty for assets of
+            which a pipeline has only one.
+        spec: The default spec of the asset.
     """
 
     pipeline: str
@@ -33,11 +33,11 @@ class AssetProps:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What is called while definitions are built, and while they run.
+    """Functions that are called while definitions are built, and in runs.
 
     Attributes:
-        asset_spec: How an asset looks. Its key stays: sensors and runs report under it.
-        execute: Yields the results of a copy, which begins when its second argument is called.
+        asset_spec: Returns the spec of an asset. Its key must not change, because sensors and runs report under it.
+        execute: Yields the results of a copy, which begins when it calls its second argument.
     """
 
     asset_spec: Callable[[AssetProps], dg.AssetSpec] = lambda props: props.spec

@@ -1,4 +1,4 @@
-"""Materializes every asset of a pipeline through Dagster: the job that its UI runs, in this process."""
+"""Materializes every asset of a pipeline through Dagster: runs the same job as the UI, in this process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Metadata = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How an asset check ended.
+    """The result of an asset check.
 
     Attributes:
-        name: Of the check.
+        name: Name of the check.
         judgement: "passed", "warned" or "failed".
         summary: The evidence in one sentence.
-        asset: The key of the asset that it is on, with slashes.
+        asset: The key of its asset, with slashes.
     """
 
     name: str
@@ -37,13 +37,13 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """What a run of the job did.
+    """The result of a run of the job.
 
     Attributes:
-        metadata: Of each asset that was materialized, by its key with slashes.
-        checks: In the order in which they ran.
-        failures: A line for each step that failed.
-        missing: Assets that were not materialized though they can be.
+        metadata: Metadata of each materialized asset, by its key with slashes.
+        checks: Results of the checks, in the order in which they ran.
+        failures: A line for each failed step.
+        missing: Materializable assets that were not materialized.
     """
 
     metadata: Mapping[str, Metadata]
@@ -57,10 +57,10 @@ class Loaded:
     """The definitions of a pipeline.
 
     Attributes:
-        definitions: What Dagster loads.
-        names: Of the pipeline.
-        assets: The keys that can be materialized, with slashes.
-        checks: How many asset checks there are.
+        definitions: The definitions.
+        names: The pipeline's names.
+        assets: Keys of the materializable assets, with slashes.
+        checks: Number of asset checks.
     """
 
     definitions: dg.Definitions
@@ -73,7 +73,7 @@ def load(definitions: dg.Definitions, pipeline_name: str) -> Loaded:
     """Resolves the definitions as Dagster does.
 
     Args:
-        definitions: Of all pipelines.
+        definitions: Definitions of all pipelines.
         pipeline_name: The pipeline to materialize.
     """
     graph = definitions.resolve_asset_graph()
@@ -82,14 +82,14 @@ def load(definitions: dg.Definitions, pipeline_name: str) -> Loaded:
 
 
 def materialize(loaded: Loaded, listener: Callable[[EventLogEntry], None]) -> Materialized:
-    """Runs the job that materializes everything, until all that was on the source at the start is copied.
+    """Runs the job that materializes everything, until everything is copied that was on the source at the start.
 
     Args:
         loaded: The definitions.
-        listener: Told of each event and each log line of the run as it happens.
+        listener: Receives each event and each log line of the run at once.
 
     Raises:
-        KeyboardInterrupt: It was interrupted; what had been copied is committed.
+        KeyboardInterrupt: It was interrupted; all copied records are committed.
     """
     run_id = str(uuid.uuid4())
     names = loaded.names
@@ -134,12 +134,12 @@ def _check(evaluation: dg.AssetCheckEvaluation) -> CheckResult:
 
 def _failure(event: DagsterEvent) -> str:
     error = event.step_failure_data.error
-    while error and error.cause:  # Dagster wraps what the asset raised
+    while error and error.cause:  # Dagster wraps the error of the asset
         error = error.cause
     return f"{event.step_key}: {error.message.strip() if error else 'no reason given'}"
 
 
 def interrupted(event: DagsterEvent) -> bool:
-    """Whether a step failed because somebody ended the run."""
+    """Whether a step failed because somebody terminated the run."""
     error = event.step_failure_data.error
     return bool(error and error.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt"))

@@ -1,4 +1,4 @@
-"""The metadata that assets and checks show: one place for the keys, and for how tables are made."""
+"""The metadata of assets and checks: their keys, and how to make tables."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ HELD_BACK = "k2k/held_back"
 MAPPINGS = "k2k/mappings"
 MOVED_BY = "k2k/moved_by"
 
-# A table of metadata is one event in Dagster's database; beyond this it would no longer be small.
+# A table of metadata is one event in Dagster's database, which should stay small.
 MOST_ROWS = 500
-# Of a table that is reported again and again.
+# Rows of a table that is reported repeatedly.
 MOST_ROWS_AGAIN = 20
 
 Metadata = dict[str, MetadataValue[Any] | str | int | float]
@@ -72,7 +72,7 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]], most: int 
     Args:
         columns: Name to type (`string`, `int`, `float`).
         rows: Cells in the order of the columns.
-        most: How many of them are shown.
+        most: Most rows to show.
     """
     names = list(columns)
     records = [TableRecord(dict(zip(names, row, strict=True))) for row, _ in zip(rows, range(most), strict=False)]
@@ -80,10 +80,10 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]], most: int 
 
 
 def column_schema(columns: Mapping[str, tuple[str, str]]) -> dict[str, TableSchema]:
-    """What Dagster shows of the columns of an asset that is a table.
+    """The column schema of an asset that is a table.
 
     Args:
-        columns: Type and meaning of each.
+        columns: Type and description of each column.
     """
     of_all = [TableColumn(name, kind, meaning) for name, (kind, meaning) in columns.items()]
     return {"dagster/column_schema": TableSchema(of_all)}

@@ -1,9 +1,8 @@
-"""Owns every name that Dagster sees: asset keys, groups, ops, outputs, inputs, jobs, sensors, checks, resources.
+"""Makes every name that Dagster sees: asset keys, groups, ops, outputs, inputs, jobs, sensors, checks, resources.
 
-Nothing else in the project makes up such a name. What may hold only `[A-Za-z0-9_]` is made from the pipeline's name by
-`label`, and within an op by `k2k_assets.core.naming`: pipelines `my-pipeline` and `my_pipeline`, or topics `a.b` and
-`a-b`, never meet under one name. No name depends on what else there is: Dagster keeps a sensor's switch and cursor
-under its name.
+Names that may contain only `[A-Za-z0-9_]` come from the pipeline's name through `label`, and within an op through
+`k2k_assets.core.naming`. So pipelines `my-pipeline` and `my_pipeline`, or topics `a.b` and `a-b`, have different names.
+No name depends on other pipelines or topics, because Dagster stores a sensor's state under its name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from k2k_assets.core.naming import escape
 
 SENSOR_NAME = "k2k_replication_sensor"
 OFFSET_SENSOR_NAME = "k2k_offset_sync_sensor"
-# Each group of a pipeline ends in a word of `_GROUPS`: none can be one of these.
+# The groups of a pipeline end in a word of `_GROUPS`, so they differ from these.
 BROKEN_FILES_GROUP = "k2k_broken_files"
 MAPPER_FILES_GROUP = "k2k_mapper_files"
 GROUP_CHECK = "resumes_exactly"
@@ -28,7 +27,7 @@ PIPELINE_TAG = "k2k/pipeline"
 SYNC_TAG = "k2k/sync"
 MAPPINGS_TAG = "k2k/mappings"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
-# All of them: each run of a pipeline's jobs has one, with the pipeline's name.
+# Each run of a pipeline's jobs has one of these tags, with the pipeline's name.
 RUN_TAGS = (PIPELINE_TAG, SYNC_TAG, MAPPINGS_TAG, OFFSET_SYNC_TAG)
 MAINTENANCE_JOB = "k2k_maintenance_job"
 MAINTENANCE_SCHEDULE = "k2k_maintenance_schedule"
@@ -37,7 +36,7 @@ MAINTENANCE_TAGS = {"k2k/maintenance": "history"}
 
 _PLAIN = re.compile(r"^[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)*$")
 _UNDERSCORES = str.maketrans({"-": "__", ".": "___"})
-# The last words of names, one namespace: Dagster wants ops and jobs of a code location to differ.
+# Suffixes of names, all different, because ops and jobs of a code location need different names in Dagster.
 _OPS = {
     "sources": "sources",
     "topics": "copy",
@@ -50,27 +49,27 @@ _KEY_PART = re.compile(r"^(?!k2k\.)[A-Za-z0-9_.-]+$")
 
 
 def label(name: str) -> str:
-    """`name` in letters, digits and underscores, as readable as can be; different names stay different.
+    """`name` in letters, digits and underscores, readable if possible; different names stay different.
 
-    `my_orders` stays as it is, `my-orders` is `my__orders`, `my.orders` is `my___orders`. Names in which these signs do
-    not stand alone between letters and digits are escaped behind four underscores, which the others never have.
+    `my_orders` stays as it is, `my-orders` is `my__orders`, `my.orders` is `my___orders`. If these signs are not single
+    between letters and digits, the name is escaped after four underscores, which other names never have.
     """
     return name.translate(_UNDERSCORES) if _PLAIN.match(name) else f"k2k____{escape(name)}"
 
 
 def key_part(name: str) -> str:
-    """`name` as one part of an asset key: as it is where possible, else escaped; different names stay different."""
+    """`name` as one part of an asset key: unchanged if possible, else escaped; different names stay different."""
     return name if _KEY_PART.match(name) else f"k2k.{escape(name)}"
 
 
 def broken_file_key(file_name: str) -> AssetKey:
-    """The asset that stands for a pipeline file that cannot be used."""
-    # No pipeline has a second part like this: a file's name ends in .yaml or .yml.
+    """The asset for a pipeline file that cannot be used."""
+    # No key of a pipeline has such a second part, because a file's name ends in .yaml or .yml.
     return AssetKey(["broken_pipeline_files", key_part(file_name)])
 
 
 def mapper_file_key(file_name: str) -> AssetKey:
-    """The asset that stands for a file for the offset mapper alone."""
+    """The asset for a file that is only for the offset mapper."""
     return AssetKey(["offset_mapper_files", key_part(file_name)])
 
 
@@ -84,7 +83,7 @@ def _pattern_part(pattern: str) -> str:
 
 
 def _check_names(check: str, keys: Mapping[str, AssetKey]) -> dict[str, str]:
-    """A check's name on each of some assets: the plain one, unless Dagster would name two outputs alike."""
+    """The name of a check on each of some assets: the plain name, unless Dagster would give two outputs one name."""
     outputs = {name: key.to_python_identifier() for name, key in keys.items()}
     times = Counter(outputs.values())
     return {name: check if times[output] == 1 else f"{check}_{escape(name)}" for name, output in outputs.items()}
@@ -134,12 +133,12 @@ class AssetNames:
 
     @property
     def mappings_job(self) -> str:
-        """The job that brings the offset mappings up to date and checks them."""
+        """The job that updates the offset mappings and checks them."""
         return f"{self._label}_index"
 
     @property
     def offset_sync_job(self) -> str:
-        """The job that materializes the consumer groups alone."""
+        """The job that materializes only the consumer groups."""
         return f"{self._label}_translate"
 
     @property
@@ -159,12 +158,12 @@ class AssetNames:
 
     @property
     def mappings_tags(self) -> dict[str, str]:
-        """The tags of runs that bring the offset mappings up to date alone."""
+        """The tags of runs that only update the offset mappings."""
         return {MAPPINGS_TAG: self.pipeline}
 
     @property
     def offset_sync_tags(self) -> dict[str, str]:
-        """The tags of runs that materialize consumer groups alone: they may go on beside a run that copies."""
+        """The tags of runs that only materialize consumer groups, also beside a run that copies."""
         return {OFFSET_SYNC_TAG: self.pipeline}
 
     @property
@@ -188,10 +187,10 @@ class AssetNames:
         return AssetKey([self._prefix, "topics", key_part(topic)])
 
     def undiscovered_key(self, selection: str) -> AssetKey:
-        """The one asset that stands for all topics until they are discovered.
+        """The single asset for all topics before they are discovered.
 
         Args:
-            selection: The pattern, as the pipeline file has it.
+            selection: The pattern in the pipeline file.
         """
         return AssetKey([self._prefix, "topics", _pattern_part(selection)])
 
@@ -200,15 +199,15 @@ class AssetNames:
         return AssetKey([self._prefix, "consumer_groups", key_part(group)])
 
     def undiscovered_groups_key(self, selection: str) -> AssetKey:
-        """The one asset that stands for all consumer groups until they are discovered.
+        """The single asset for all consumer groups before they are discovered.
 
         Args:
-            selection: The pattern, as the pipeline file has it.
+            selection: The pattern in the pipeline file.
         """
         return AssetKey([self._prefix, "consumer_groups", _pattern_part(selection)])
 
     def owns(self, key: AssetKey) -> bool:
-        """Whether a key is that of an asset of this pipeline, also of a topic or group that is not shown any more."""
+        """Whether a key belongs to this pipeline, also for a topic or group that is not shown any more."""
         if list(key.path[:1]) != [self._prefix]:
             return False
         kinds = {"source", "topics", "consumer_groups"}
@@ -216,7 +215,7 @@ class AssetNames:
         return key in alone or (len(key.path) == 3 and key.path[1] in kinds)
 
     def is_consumer_group(self, key: AssetKey) -> bool:
-        """Whether a key is that of a consumer group of this pipeline, or of the one that stands for all."""
+        """Whether a key is of a consumer group of this pipeline, or of the single asset for all groups."""
         return len(key.path) == 3 and list(key.path[:2]) == [self._prefix, "consumer_groups"]
 
     @property
@@ -237,11 +236,11 @@ class AssetNames:
     # -- ops, outputs, inputs -----------------------------------------------------------------------------------
 
     def op(self, what: str, number: int = 1) -> str:
-        """The op that makes an asset, which is the step on the page of a run.
+        """The op of an asset, which is the step on the page of a run.
 
         Args:
             what: `sources`, `topics`, `commit_log`, `offset_mappings`, `consumer_groups` or `group_positions`.
-            number: Of several that make the same, from 1.
+            number: Number of the op among several of the same kind, from 1.
         """
         return f"{self._label}_{_OPS[what]}" + (f"_{number}" if number > 1 else "")
 
@@ -266,19 +265,19 @@ class AssetNames:
     def group_checks(self, groups: Collection[str]) -> dict[str, str]:
         """The check on each consumer group.
 
-        Dagster names a check's output after the asset's key, with `_` for `.` and `-`: where two groups would meet,
-        their checks are named after them.
+        Dagster names a check's output after the asset's key, with `_` for `.` and `-`. If two groups would have the
+        same name, the groups become a part of their checks' names.
 
         Args:
-            groups: All that are shown.
+            groups: All groups that the definitions show.
         """
         return _check_names(GROUP_CHECK, {group: self.consumer_group_key(group) for group in groups})
 
     def topic_checks(self, topics: Collection[str]) -> dict[str, str]:
-        """The check on each replicated topic, named as those on groups are.
+        """The check on each replicated topic, named like those on groups.
 
         Args:
-            topics: All that are shown.
+            topics: All topics that the definitions show.
         """
         return _check_names(TOPIC_CHECK, {topic: self.topic_key(topic) for topic in topics})
 

@@ -1,7 +1,7 @@
-"""All that Dagster shows of one pipeline: assets, checks, jobs, sensors, the resource.
+"""The definitions of one pipeline: assets, checks, jobs, sensors, the resource.
 
-Its own jobs run in one process each, because then a run needs one JVM. Nothing is said of the executor of other jobs:
-that is the project's, of which these definitions are a part.
+Each of its own jobs runs in one process, because a run then needs only one JVM. The definitions set no executor for
+other jobs, which belong to the surrounding project.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def pipeline_definitions(
 
     Args:
         pipeline: The pipeline.
-        discovery: What was found on the clusters; None before the first discovery.
-        hooks: What a project wants to have otherwise.
-        clock: That of the sensors.
+        discovery: Topics and groups on the clusters; None before the first discovery.
+        hooks: Changes of the project.
+        clock: Clock of the sensors.
     """
     names = AssetNames(pipeline.name)
     topics, shown = shown_topics(pipeline, discovery), shown_groups(pipeline, discovery)
     replicated = topic_assets(pipeline, names, topics, hooks)
-    # An input a topic, under an escaped name: Dagster's own would be one for `a.b` and `a-b`.
+    # Each topic has an input with an escaped name, because Dagster's default is the same for `a.b` and `a-b`.
     upstream = {
         names.topic_input(key.path[-1]): dg.AssetIn(key=key, dagster_type=dg.Nothing) for key in replicated.keys
     }
@@ -62,8 +62,8 @@ def pipeline_definitions(
     job = dg.define_asset_job(
         names.job,
         selection=dg.AssetSelection.assets(*assets),
-        description=f"Copies {pipeline.selection.describe()}, brings the commit log and the offset mappings up to "
-        "date, checks them, and moves the consumer groups.",
+        description=f"Copies {pipeline.selection.describe()}, updates the commit log and the offset mappings, checks "
+        "them, and moves the consumer groups.",
         tags=names.tags,
         executor_def=dg.in_process_executor,
     )
@@ -71,7 +71,7 @@ def pipeline_definitions(
         names.sync_job,
         selection=dg.AssetSelection.assets(replicated).without_checks(),
         description=f"Copies {pipeline.selection.describe()} until its next run takes over, and reports meanwhile. The "
-        "replication sensor asks for it.",
+        "replication sensor requests it.",
         tags=asked_for_by_sensor(names.sync_tags),
         config={"ops": {names.op("topics"): {"config": {"extent": "continuous"}}}},
         executor_def=dg.in_process_executor,
@@ -82,7 +82,7 @@ def pipeline_definitions(
             dg.define_asset_job(
                 names.mappings_job,
                 selection=dg.AssetSelection.assets(names.offset_mappings_key),
-                description="Brings the offset mappings up to date, and checks them.",
+                description="Updates the offset mappings, and checks them.",
                 tags=asked_for_by_sensor(names.mappings_tags),
                 executor_def=dg.in_process_executor,
             )
@@ -93,17 +93,17 @@ def pipeline_definitions(
             names.offset_sync_job,
             selection=dg.AssetSelection.assets(*groups[0].keys).without_checks(),
             description="Moves the consumer groups until its next run takes over, and reports meanwhile. The offset "
-            "sync sensor asks for it.",
+            "sync sensor requests it.",
             tags=asked_for_by_sensor(names.offset_sync_tags),
             config={"ops": {names.op("consumer_groups"): {"config": {"extent": "continuous"}}}},
             executor_def=dg.in_process_executor,
         )
         jobs.append(moving)
         sensors.append(offset_sync_sensor(pipeline, names, moving, clock))
-    # Not as a configured resource: its settings may hold secrets, and Dagster's UI shows configuration.
+    # Not a configured resource, because its settings may contain secrets and Dagster's UI shows configuration.
     spark = dg.ResourceDefinition.hardcoded_resource(PipelineSparkResource(spark_config=spark_conf(pipeline)))
     with warnings.catch_warnings():
-        # In beta for years; the release of Dagster is pinned to a minor one.
+        # A beta feature for years; Dagster is pinned to a minor release.
         for used in ("multi_observable_source_asset", "CodeReference"):
             warnings.filterwarnings("ignore", category=dg.BetaWarning, message=f".*{used}.*")
         sources = source_assets(pipeline, names, topics)
@@ -121,7 +121,7 @@ def pipeline_definitions(
 def _looks(
     pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic], groups: list[str], hooks: Hooks
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
-    """How the hooks want assets to look."""
+    """The hooks' function for asset specs."""
     kinds: dict[dg.AssetKey, tuple[AssetKind, str]] = {
         names.commit_log_key: ("commit_log", ""),
         names.offset_mappings_key: ("offset_mappings", ""),

@@ -1,8 +1,8 @@
-"""The definitions of a pipeline, from what is remembered of its clusters: loading them asks no broker.
+"""The definitions of a pipeline, from the remembered discovery: loading them asks no broker.
 
-What the clusters hold comes from the discovery state file (`k2k_assets.discovery`). A code location reads it once, when
-it is loaded. Its runs get what it has read along: they are other processes, and topics may have been discovered, or
-deleted, between the request of a run and its start.
+Topics and groups come from the discovery state file (`k2k_assets.discovery`). A code location reads it once, when it is
+loaded, and passes it to its runs. These are other processes, and between the request of a run and its start topics may
+be discovered or deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 
 import dagster as dg
 
-# Not exported by `dagster` itself, but what its own libraries build on; `dagster>=1.13,<1.14` is asked for.
+# Not exported by `dagster` itself, but its own libraries use it; the dependency is `dagster>=1.13,<1.14`.
 from dagster._core.definitions.definitions_load_context import StateBackedDefinitionsLoader
 
 from k2k_assets import discovery
@@ -27,31 +27,31 @@ _log = logging.getLogger(__name__)
 
 
 def remembered_definitions(pipeline: Pipeline, hooks: Hooks = DEFAULT, clock: Clock = SYSTEM_CLOCK) -> dg.Definitions:
-    """The definitions of a pipeline, as far as its clusters are known.
+    """The definitions of a pipeline, from the last discovery.
 
     Args:
         pipeline: The pipeline.
         hooks: As for `pipeline_definitions`.
-        clock: Likewise.
+        clock: As for `pipeline_definitions`.
     """
     with warnings.catch_warnings():
-        # What Dagster's own libraries do need not be said at each load.
+        # Dagster's own libraries use this too, so its warning at each load is of no use.
         warnings.filterwarnings("ignore", message=".*with_reconstruction_metadata.*")
         return _Remembered(pipeline, hooks, clock).build_defs()
 
 
 def state_of(found: Discovery | None) -> str:
-    """What was discovered, or that nothing was, as the text that definitions are loaded from."""
+    """A discovery, or None, as the text from which definitions are loaded."""
     return json.dumps(found.document() if found else None)
 
 
 def discovery_in(state: str) -> Discovery | None:
-    """What such a text says; nothing where another release wrote it."""
+    """The discovery in such a text; None if another release wrote it."""
     try:
         document = json.loads(state)
         return Discovery.of(document) if document else None
     except discovery.UNREADABLE as error:
-        _log.warning("the state of the definitions cannot be read and is left out: %s", error)
+        _log.warning("the state of the definitions cannot be read and is ignored: %s", error)
         return None
 
 

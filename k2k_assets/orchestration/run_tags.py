@@ -1,4 +1,4 @@
-"""Tags of runs that tell Dagster what not to do with them, and the sensors how long they stay."""
+"""Tags of runs: Dagster must not retry them, and sensors read their windows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ WINDOW_TAG = "k2k/window_seconds"
 
 
 def asked_for_by_sensor(tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags of a job whose runs a sensor asks for: Dagster does not launch them again when they fail.
+    """The tags of a job whose runs a sensor requests: Dagster does not launch them again when they fail.
 
-    The sensor asks for the next one itself, when it is time. Another would run beside it, and the sensor would take it
-    for one that it has not asked for.
+    The sensor itself requests the next run when it is time. A retry by Dagster would run beside it, and the sensor
+    would not know it as its own.
 
     Args:
-        tags: That tell which job it is.
+        tags: Tags that identify the job.
     """
     return {**tags, MAX_RETRIES_TAG: "0"}
 
@@ -25,13 +25,13 @@ def window_tags(seconds: float) -> dict[str, str]:
     """The tag of a run whose window is not `sync.window`.
 
     Args:
-        seconds: Its window.
+        seconds: Length of the window.
     """
     return {WINDOW_TAG: f"{seconds:.0f}"}
 
 
 def window_of(tags: Mapping[str, str]) -> float | None:
-    """The window of a run, seconds; None where it is `sync.window`."""
+    """The window of a run in seconds; None if it is `sync.window`."""
     try:
         return float(tags[WINDOW_TAG])
     except (KeyError, ValueError):

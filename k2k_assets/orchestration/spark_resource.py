@@ -1,7 +1,7 @@
 """The Spark session of a pipeline as a Dagster resource.
 
-`dagster-pyspark` never stops a session and lets a second one with other static settings silently be the first; both are
-handled by `sessions`, so that two pipelines in one run get what they ask for.
+`dagster-pyspark` never stops a session, and a second one with other static settings is silently the first one.
+`sessions` handles both, so that each of two pipelines in one run gets its own settings.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class PipelineSparkResource(LazyPySparkResource):
     """dagster-pyspark's lazy session: no JVM before the first use, and the right one for each pipeline."""
 
     def session(self) -> SparkSession:
-        """The session, made at the first call.
+        """The session, which the first call creates.
 
         Raises:
-            K2KError: There is no Java that Spark runs on, or Spark does not start.
+            K2KError: Spark finds no suitable Java, or does not start.
         """
         try:
             return self.started()
@@ -33,16 +33,16 @@ class PipelineSparkResource(LazyPySparkResource):
             raise not_started(self.spark_config, error) from None
 
     def started(self) -> SparkSession:
-        """As `session`, for those who try again: what Spark raises comes as it is."""
+        """As `session`, for callers that try again: it raises Spark's own errors."""
         self._spark_session = start_session(self.spark_config)
         return self._spark_session
 
     @contextmanager
     def copying(self, pipeline: Pipeline) -> Iterator[ComingSpark]:
-        """Spark for a copy: it starts while all else is done that a copy begins with, and stays for `session`.
+        """Spark for a copy: it starts while the copy prepares, and remains for `session`.
 
         Args:
-            pipeline: Whose resource this is.
+            pipeline: The pipeline of this resource.
         """
         spark = ComingSpark(pipeline, PATIENT_FLAGS)
         try:

@@ -1,1 +1,1 @@
-"""The assets of a pipeline, thin."""
+"""The assets of a pipeline; the work is in other rooms."""

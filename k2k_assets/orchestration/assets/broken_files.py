@@ -1,6 +1,6 @@
-"""A pipeline file that cannot be used, as an asset: seen in the UI, and told why when it is materialized.
+"""Shows a pipeline file that cannot be used as an asset; to materialize it shows the reason.
 
-So one broken file takes no other pipeline down, and nobody has to look for the reason in a log.
+So a broken file does not stop other pipelines, and the reason is in the UI, not only in a log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def broken_file_asset(path: Path, reason: str) -> dg.AssetsDefinition:
 
     Args:
         path: The file.
-        reason: What is wrong with it, all of it.
+        reason: All faults of the file.
     """
 
     @dg.multi_asset(

@@ -1,11 +1,11 @@
-"""When a consumer group is compared by content, in a run that stays. Pure."""
+"""Decides when a continuous run compares a consumer group by content. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-# Of very many groups a part is compared at a time: the next part not before this.
+# Of very many groups only a part is compared at a time. Seconds until the next part.
 PAUSE_SECONDS = 30.0
 
 
@@ -16,7 +16,7 @@ class _Checked(NamedTuple):
 
 
 class CheckPace:
-    """Each group once at the start; then those that moved since, or that did not pass, each `interval`.
+    """Checks each group at the start; then, each `interval`, those that have moved since or did not pass.
 
     Args:
         interval: Seconds between two checks of a group.
@@ -28,23 +28,23 @@ class CheckPace:
         self._last: float | None = None
 
     def due(self, states: Mapping[str, Hashable], now: float) -> list[str]:
-        """Those to check now.
+        """Returns the groups to check now.
 
         Args:
-            states: Where each group stands.
-            now: Seconds that only rise.
+            states: Positions of each group.
+            now: Monotonic seconds.
         """
         if self._last is not None and now < self._last + min(PAUSE_SECONDS, self._interval):
             return []
         return sorted(name for name, state in states.items() if self._is_due(name, state, now))
 
     def checked(self, passed: Mapping[str, bool], states: Mapping[str, Hashable], now: float) -> None:
-        """Notes which groups were checked, and whether each passed; also that there was none whose turn it was."""
+        """Notes which groups were checked, and whether each passed; also notes a check without groups."""
         self._last = now
         self._checked.update((name, _Checked(states[name], good, now)) for name, good in passed.items())
 
     def forget(self, name: str) -> None:
-        """Has a group checked once more."""
+        """Makes a group due again."""
         self._checked.pop(name, None)
 
     def _is_due(self, name: str, state: Hashable, now: float) -> bool:

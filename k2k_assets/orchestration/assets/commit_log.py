@@ -1,4 +1,4 @@
-"""The commit log: how far each source partition has been copied, by whom, and how long ago."""
+"""The commit log: how far each source partition is copied, by whom, and how long ago."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -19,21 +19,21 @@ from k2k_assets.status.lag import PartitionLag, total_lag
 from k2k_assets.status.lag_reader import read_lags
 from k2k_assets.status.positions import PositionRow, positions_of
 
-# Type and meaning of each column of the table, as Dagster shows them.
+# Type and description of each column, which Dagster shows.
 _COLUMNS = {
     "topic": ("string", "Source topic."),
     "partition": ("int", "Source partition."),
     "position": ("int", "Next source offset to copy."),
-    "source_end": ("int", "Where the source ends; empty if it does not say."),
-    "lag": ("int", "Source offsets between both."),
+    "source_end": ("int", "End offset of the source; empty if unknown."),
+    "lag": ("int", "Source offsets between position and source end."),
     "seconds_behind": ("float", "Age of the oldest record that is not copied yet."),
-    "target_topic": ("string", "Where the records went."),
+    "target_topic": ("string", "Topic that the records were copied to."),
     "target_end": ("int", "Target offset after the last record copied."),
-    "kind": ("string", "Of the newest record: start, commit, release or override."),
-    "committed": ("timestamp", "When it was written."),
-    "owner": ("string", "Who has written it."),
-    "stop_code": ("string", "Why the partition is stopped, in one word; empty if it is not."),
-    "stop_reason": ("string", "Why it is stopped, and what to do."),
+    "kind": ("string", "Kind of the newest commit record: start, commit, release or override."),
+    "committed": ("timestamp", "Time of the newest commit record."),
+    "owner": ("string", "Who wrote the newest commit record."),
+    "stop_code": ("string", "Code of the reason why the partition is stopped; empty if it is not."),
+    "stop_reason": ("string", "Why the partition is stopped, and what to do."),
 }
 
 
@@ -41,7 +41,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
     """The asset.
 
     Args:
-        pipeline: Whose commit log.
+        pipeline: The pipeline.
         names: The pipeline's names.
         upstream: The replicated topics, by input name.
     """
@@ -64,7 +64,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
     )
     @interruptible
     def commit_log(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        # With pandera, which a run that copies has no use for.
+        # Imported here because of pandera, which a run that copies does not need.
         from k2k_assets.tables.commit_log import write_commit_log
 
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
@@ -87,12 +87,12 @@ def commit_log_version(positions: Sequence[PositionRow]) -> str:
 
 
 def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most: int = keys.MOST_ROWS) -> keys.Metadata:
-    """What is shown of a commit log.
+    """The metadata of a commit log.
 
     Args:
-        positions: Of all partitions.
-        unreadable: Partitions whose position cannot be read, which stops them.
-        most: Rows of the table: what is stopped, and what lags most.
+        positions: Positions of all partitions.
+        unreadable: Number of partitions that are stopped because their position cannot be read.
+        most: Most rows of the table: stopped partitions, then those with the most lag.
     """
     lag = total_lag(PartitionLag(p.position, p.source_end, p.seconds_behind) for p in positions)
     worst = max(positions, key=lambda p: (p.seconds_behind or 0.0, p.lag or 0), default=None)

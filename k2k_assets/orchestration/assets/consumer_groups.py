@@ -28,7 +28,7 @@ Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
 
 class MoveExtent(Enum):
-    """How far a run goes."""
+    """When a run ends."""
 
     once = "once"
     continuous = "continuous"
@@ -39,17 +39,17 @@ class GroupsConfig(dg.Config):
 
     extent: MoveExtent = Field(
         default=MoveExtent.once,
-        description="once: the selected groups, once. continuous: all groups of the pipeline each "
-        "`groups.pollInterval`, until another run takes over, which the offset sync sensor asks for after "
+        description="once: moves the selected groups once. continuous: moves all groups of the pipeline each "
+        "`groups.pollInterval`, until another run takes over, which the offset sync sensor requests after "
         "`sync.window`.",
     )
     window_seconds: float | None = Field(
-        default=None, gt=0, description="Over `sync.window` of the pipeline file, with `extent: continuous`."
+        default=None, gt=0, description="Replaces `sync.window` of the pipeline file, with `extent: continuous`."
     )
 
 
 def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[str]) -> dg.AssetsDefinition:
-    """The multi-asset; one that stands for all groups when none is known yet."""
+    """The multi-asset; a single asset represents all groups while none is known."""
     if not groups:
         return _undiscovered(pipeline, names)
     by_key = {names.consumer_group_key(group): group for group in groups}
@@ -64,8 +64,8 @@ def consumer_group_assets(pipeline: Pipeline, names: AssetNames, groups: list[st
                 key=names.consumer_group_key(group),
                 is_required=False,
                 dagster_type=dg.Nothing,
-                description=f"Consumer group `{group}` on the target: where it stands on the source, translated. "
-                "A group that has members there is left alone.",
+                description=f"Consumer group `{group}` on the target, with its translated source positions. "
+                "A group that has members on the target is left alone.",
                 kinds={"kafka"},
             )
             for group in groups
@@ -102,8 +102,8 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
             names.group_output("undiscovered groups"): dg.AssetOut(
                 key=names.undiscovered_groups_key(pattern),
                 dagster_type=dg.Nothing,
-                description=f"Stands for the consumer groups that match `{pattern}`, of which none is discovered yet. "
-                "Materializing it discovers them, then moves all; reload the definitions to see an asset for each.",
+                description=f"The consumer groups that match `{pattern}`; none is discovered yet. Materialize it to "
+                "discover and move them all; then reload the definitions to see an asset for each group.",
                 kinds={"kafka"},
             )
         },
@@ -131,7 +131,7 @@ def _upstream(names: AssetNames) -> dict[str, dg.AssetIn]:
 
 
 def _sync(pipeline: Pipeline) -> tuple[PollResult, dict[str, Verdict]]:
-    # With pyarrow, which a run that copies has no use for.
+    # Imported here because of pyarrow, which a run that copies does not need.
     from k2k_assets.orchestration.assets.group_sync import sync_groups
     from k2k_assets.verification.group_content import check_groups
 
@@ -144,7 +144,7 @@ def _sync(pipeline: Pipeline) -> tuple[PollResult, dict[str, Verdict]]:
 def _keep_in_step(
     context: dg.AssetExecutionContext, pipeline: Pipeline, names: AssetNames, config: GroupsConfig, groups: list[str]
 ) -> None:
-    """Moves groups until another run takes over; all of the pipeline, also those that appear meanwhile."""
+    """Moves all groups of the pipeline, also new ones, until another run takes over."""
     from k2k_assets.orchestration.assets.group_run import GroupRun
     from k2k_assets.orchestration.assets.group_sync import keep_in_step, newest_poll
     from k2k_assets.verification.group_content import check_groups
@@ -166,8 +166,8 @@ def _keep_in_step(
             warn=context.log.warning,
         )
         context.log.info(
-            "the consumer groups are moved until the next run of this job takes over. Terminated by hand, it ends "
-            f"after the commit that is under way, and {WHAT_FOLLOWS}"
+            "the consumer groups are moved until the next run of this job takes over. If somebody terminates it, it "
+            f"ends after the present commit, and {WHAT_FOLLOWS}"
         )
         with telling_of_termination(context):
             superseded = watched(
@@ -188,15 +188,16 @@ def _results(
     verdicts: dict[str, Verdict],
     checks: Mapping[str, dg.AssetCheckKey],
 ) -> Results:
-    """The groups that were translated, each with its check.
+    """Yields the translated groups, each with its check.
 
     Args:
-        context: Of the step.
-        pipeline: Whose groups.
-        names: Of the pipeline.
-        result: What was translated.
-        verdicts: By group; where there is none it was not the group's turn (`check_groups`), and the last one stands.
-        checks: Of the groups that are selected assets; the others are recorded all the same.
+        context: Context of the step.
+        pipeline: The pipeline.
+        names: The pipeline's names.
+        result: The poll.
+        verdicts: Verdicts by group. A group without one was not checked this time (`check_groups`), and its last
+            verdict remains.
+        checks: Checks of the groups that are selected assets; the others are recorded too.
     """
     for group in result.groups:
         if group in result.failed:

@@ -1,9 +1,9 @@
-"""Data versions of topics, and what an event that is logged from inside a run has to say of them itself.
+"""Data versions of topics, and the tags with them for events that a run logs itself.
 
-Dagster calls a copy synced when the data version that its materialization says it was made from is the newest one that
-its source was observed with. Here both are made from offsets: the source's from where it ends, and the copy's from how
-far of that it has come. Commit log and offset mappings have versions that change when what was said of a position could
-change, not whenever positions move on.
+Dagster shows a copy as synced if its materialization names the newest observed data version of its source. Both
+versions come from offsets: the source's from its end offsets, the copy's from the part of these that is copied.
+Versions of the commit log and the offset mappings change when an earlier answer may be wrong, not whenever positions
+move.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from dagster._core.definitions.data_version import (
 
 from k2k_assets.core.digest import digest
 
-# Of an asset whose definition has none: then Dagster compares nothing with it.
+# The code version of an asset whose definition has none; Dagster then compares no code versions.
 _NO_CODE_VERSION = "none"
 
 
 def version_of(offsets: Iterable[tuple[int, int]]) -> str:
-    """The data version that stands for offsets.
+    """The data version for offsets.
 
     Args:
-        offsets: Partition and offset of each partition.
+        offsets: Each partition and its offset.
     """
     words = ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets))
     return digest(words)
 
 
 def routes_version(routes: Iterable[tuple[str, int, str]]) -> str:
-    """The data version of a commit log: what is copied where, not how far.
+    """The data version of a commit log: which partitions are copied where, not how far.
 
-    The mappings of what was copied do not change when more is: so what is made from the commit log, and from the
-    mappings, is out of date when there is something new to be mapped, and not with each record.
+    New records do not change the mappings of earlier ones. So the assets that depend on commit log and mappings are
+    out of date only when a new partition is to be mapped, not after each record.
 
     Args:
         routes: Source topic, partition and target topic of each partition.
@@ -56,7 +56,7 @@ def version_tags(version: str) -> dict[str, str]:
 
 
 def current_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
-    """The data version that Dagster knows of an asset; None where it was never made."""
+    """The newest data version of an asset in Dagster; None if it was never materialized."""
     record = instance.get_latest_data_version_record(key)
     version = extract_data_version_from_entry(record.event_log_entry) if record else None
     return version.value if version else None
@@ -67,11 +67,11 @@ def provenance_tags(version: str, code_version: str | None, inputs: Mapping[dg.A
 
     Args:
         version: Its data version.
-        code_version: Of its asset; None if it has none.
-        inputs: The data version of each asset that it was made from.
+        code_version: Code version of its asset; None if it has none.
+        inputs: Data version of each upstream asset.
     """
     tags = {DATA_VERSION_TAG: version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
-    # Without one Dagster does not look at the inputs: it goes by the times of the materializations.
+    # Without a code version Dagster compares the times of the materializations instead of the inputs.
     tags[CODE_VERSION_TAG] = _NO_CODE_VERSION if code_version is None else code_version
     for key, input_version in inputs.items():
         tags[get_input_data_version_tag(key)] = input_version

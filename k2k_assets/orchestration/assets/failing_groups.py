@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# A coordinator that moves, or somebody who commits at the same moment, is no failure.
+# Shorter failures are usual: a coordinator moves, or somebody commits at the same moment.
 SETTLE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class FailingGroups:
-    """Tells of each group once that it fails, when it has failed for a while, and once that it is well again."""
+    """Reports each group once when it has failed for a while, and once when it succeeds again."""
 
     _since: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     def take(self, failed: Mapping[str, str], now: float) -> tuple[dict[str, str], list[str]]:
-        """Takes in a poll.
+        """Adds a poll.
 
         Args:
             failed: Its failed groups, each with the reason.
-            now: Seconds that only rise.
+            now: Monotonic seconds.
 
         Returns:
-            The groups that are to be told as failing, each with the reason, and those that are well again.
+            Groups to report as failing, each with the reason, and groups that succeed again.
         """
         self._since = {group: self._since.get(group, now) for group in failed}
         new = {

@@ -1,4 +1,4 @@
-"""The positions of all consumer groups, as one table: where each stands on the source, and belongs on the target."""
+"""The positions of all consumer groups in one table: on the source, and translated to the target."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -11,23 +11,23 @@ from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 
-# Type and meaning of each column of the table, as Dagster shows them.
+# Type and description of each column, which Dagster shows.
 _COLUMNS = {
     "group": ("string", "The consumer group."),
-    "target_topic": ("string", "Where its source partition is copied to."),
+    "target_topic": ("string", "Topic that its source partition is copied to."),
     "target_partition": ("int", "Target partition."),
-    "target_offset": ("int", "Next offset to read there; empty if the mappings have no answer."),
-    "left_on_target": ("int", "Offsets left to read there."),
-    "state": ("string", "What is said of the position: exact, ahead, waiting, unknown, active, ..."),
+    "target_offset": ("int", "Next offset to read on the target; empty if the mappings have no answer."),
+    "left_on_target": ("int", "Offsets left to read on the target."),
+    "state": ("string", "State of the position: exact, ahead, waiting, unknown, active, ..."),
     "source_topic": ("string", "Source topic."),
     "source_partition": ("int", "Source partition."),
-    "source_offset": ("int", "Next offset to read there."),
-    "left_on_source": ("int", "Offsets left to read there."),
+    "source_offset": ("int", "Next offset to read on the source."),
+    "left_on_source": ("int", "Offsets left to read on the source."),
 }
 
 
 def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
-    """The asset: it looks where groups belong, and moves none."""
+    """The asset, which translates positions and moves no group."""
 
     @dg.multi_asset(
         name=names.op("group_positions"),
@@ -35,8 +35,8 @@ def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
             "group_positions": dg.AssetOut(
                 key=names.group_positions_key,
                 dagster_type=dg.Nothing,
-                description="Where each consumer group stands on the source, and belongs on the target: a row for each "
-                "position. Nothing is moved by it.",
+                description="Positions of each consumer group on the source, translated to the target: a row for each "
+                "position. It moves no group.",
                 kinds={"kafka", "pyspark", "parquet"},
                 metadata=keys.column_schema(_COLUMNS),
             )
@@ -47,7 +47,7 @@ def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
     )
     @interruptible
     def positions(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        # With pandera, which a run that moves groups has no use for.
+        # Imported here because of pandera, which a run that moves groups does not need.
         from k2k_assets.orchestration.assets.group_sync import look_at_groups
         from k2k_assets.tables.group_positions import group_positions, write_group_positions
 

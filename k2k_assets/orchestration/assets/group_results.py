@@ -1,4 +1,4 @@
-"""What a poll of consumer groups looks like in Dagster: metadata of a group, of all groups, and the failed ones."""
+"""Shows a poll of consumer groups in Dagster: metadata of a group and of all groups, and failed groups."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _COLUMNS = {
     "committed": "bool",
     "metadata": "string",
 }
-# It has read what is not copied yet, and all is well.
+# The group has read records that are not copied yet, which is no fault.
 _AHEAD = "ahead: waiting"
 _WORDS = {CommitDecision.AHEAD: _AHEAD, CommitDecision.WAITING: _AHEAD}
-# Applications may write some thousand characters beside each commit.
+# Applications may write some thousand characters of metadata with each commit.
 _MOST_METADATA = 120
 _SUMMARY_COLUMNS = {
     "group": "string",
@@ -43,18 +43,18 @@ _SUMMARY_COLUMNS = {
 
 
 class ShownGroup(NamedTuple):
-    """What the materialization of a group carries."""
+    """The content of a group's materialization."""
 
     metadata: keys.Metadata
     data_version: dg.DataVersion
 
 
 def group_materialization(result: PollResult, group: str) -> ShownGroup:
-    """What is shown of a group. What is left is counted in offsets, to the end of what can be read.
+    """The materialization of a group. Lags are in offsets, to the end that can be read.
 
     Args:
         result: The poll.
-        group: Its name; one without a commit on a mapped topic of the source has no positions.
+        group: Name of the group; without a commit on a mapped source topic it has no positions.
     """
     lines = result.lines(group) if group in result.decisions else []
     metadata: keys.Metadata = {
@@ -74,7 +74,7 @@ def group_materialization(result: PollResult, group: str) -> ShownGroup:
 
 
 def states(lines: Collection[Line]) -> str:
-    """How many partitions each word is said of."""
+    """Number of partitions in each state."""
     counts = Counter(_WORDS.get(line.decision, line.decision.value) for line in lines)
     return ", ".join(f"{count} {word}" for word, count in counts.most_common()) or "no positions"
 
@@ -85,12 +85,12 @@ def left_on_source(lines: Collection[Line]) -> int:
 
 
 def left_on_target(lines: Collection[Line]) -> int:
-    """Offsets left to read on the target, where there is an answer."""
+    """Offsets left to read on the target, for positions with an answer."""
     return sum(line.target.left or 0 for line in lines if line.target)
 
 
 def groups_summary(result: PollResult) -> keys.Metadata:
-    """What is shown of all groups together."""
+    """The metadata of all groups together."""
     lines = {group: result.lines(group) for group in result.groups}
     rows = (
         (group, len(of), states(of), left_on_source(of), left_on_target(of), group in result.committed)
@@ -106,9 +106,9 @@ def groups_summary(result: PollResult) -> keys.Metadata:
 
 
 def positions_metadata(result: PollResult) -> keys.Metadata:
-    """What is shown of the positions of all groups: totals that can be plotted, the rest in words.
+    """The metadata of the positions of all groups: totals that can be plotted, and texts.
 
-    A group counts as exact if all its positions are, and as unknown if there is no answer for one of them.
+    A group counts as exact if all its positions are exact, and as unknown if one of them has no answer.
     """
     lines = {group: result.lines(group) for group in result.groups}
     standing = Counter(_standing(of) for of in lines.values())
@@ -134,7 +134,7 @@ def _version(lines: Collection[Line]) -> str:
 
 
 def _standing(lines: Collection[Line]) -> CommitDecision | None:
-    """What is said of a group; None where it is left alone, has expired, or has no positions."""
+    """The state of a group; None if it is left alone, has expired, or has no positions."""
     said = {line.decision for line in lines}
     if said & {CommitDecision.UNKNOWN, CommitDecision.NOT_REPLICATED}:
         return CommitDecision.UNKNOWN
@@ -147,7 +147,7 @@ def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:
     """The failure that names each group that could not be read or committed."""
     words = "; ".join(f"{group}: {why}" for group, why in sorted(failed.items()))
     return dg.Failure(
-        description=f"pipeline {pipeline}: {len(failed)} consumer groups could not be read or committed, the others "
+        description=f"pipeline {pipeline}: {len(failed)} consumer groups could not be read or committed; the others "
         f"were. Materialize them again. {words}",
         metadata={keys.STOPPED: keys.table({"group": "string", "reason": "string"}, sorted(failed.items()))},
     )

@@ -17,38 +17,38 @@ from k2k_assets.pipeline.error_handling import Policy
 
 
 def limited_to(pipeline: Pipeline, groups: Collection[str]) -> Pipeline:
-    """The pipeline with these consumer groups alone."""
+    """The pipeline with only these consumer groups."""
     chosen = pipeline.groups.model_copy(update={"consumer_groups": tuple(sorted(groups))})
     return pipeline.model_copy(update={"groups": chosen})
 
 
 @dataclass(frozen=True, slots=True)
 class PollFailed:
-    """A poll that failed, and is tried again.
+    """A failed poll; the mapper tries again.
 
     Attributes:
-        reason: What went wrong.
+        reason: The error.
     """
 
     reason: str
 
 
 def newest_poll(before: PollResult | PollFailed, event: PollResult | PollFailed) -> PollResult | PollFailed | None:
-    """As `watched` wants it: a poll tells where all groups stand, but not what the ones before have committed."""
+    """Merges two polls for `watched`: a poll has the positions of all groups, but not earlier commits."""
     if isinstance(before, PollResult) and isinstance(event, PollResult):
         return replace(event, committed=before.committed | event.committed)
     return event if isinstance(before, PollFailed) and isinstance(event, PollFailed) else None
 
 
 def sync_groups(pipeline: Pipeline) -> PollResult:
-    """Translates and commits once; where another mapper moves the groups, looks how far that has come.
+    """Translates and commits once; if another mapper moves the groups, only reads their positions.
 
     Args:
-        pipeline: Whose groups.
+        pipeline: The pipeline.
 
     Returns:
-        The last poll, with the groups that any poll has committed. Groups that `onActiveConsumerGroupCommit: fail` is
-        about are among the failed ones: they end nothing that concerns the others.
+        The last poll, with the groups that any poll has committed. Groups to which `onActiveConsumerGroupCommit: fail`
+        applies are among the failed ones; the other groups are still moved.
 
     Raises:
         K2KError: See `groups.mapper`.
@@ -61,7 +61,7 @@ def sync_groups(pipeline: Pipeline) -> PollResult:
 
 
 def look_at_groups(pipeline: Pipeline) -> PollResult:
-    """Where groups stand and belong; nothing is moved, and groups that have members on the target are no failure.
+    """Reads and translates positions without moving groups; members on the target are no failure.
 
     Raises:
         K2KError: See `groups.running_mapper`.
@@ -79,14 +79,14 @@ def keep_in_step(
     """Translates and commits, poll after poll, until it is stopped or another mapper takes over.
 
     Args:
-        pipeline: Whose groups.
-        stop: Ends it after the poll that is under way.
-        listener: Told of each poll. Groups that have members on the target are left alone, whatever the policy says.
-        run: Id of the Dagster run that it is.
-        held_back: Asked right before each commit: why nothing may be committed now; empty if it may.
+        pipeline: The pipeline.
+        stop: Ends it after the present poll.
+        listener: Receives each poll. Groups that have members on the target are left alone, under any policy.
+        run: Id of the Dagster run.
+        held_back: Called right before each commit: returns why groups are held back now; empty if they are not.
 
     Returns:
-        What is said of the mapper that has taken over; empty if it was stopped.
+        A description of the mapper that has taken over; empty if it was stopped.
 
     Raises:
         K2KError: See `groups.mapper`.
@@ -111,10 +111,10 @@ def _leaving_active_groups_alone(pipeline: Pipeline) -> Pipeline:
 
 
 def with_active_failed(result: PollResult, policy: Policy) -> PollResult:
-    """A poll in which the groups that the policy says are a failure are failed, each with what to do.
+    """A poll in which groups with members on the target fail if the policy says so, each with what to do.
 
     Args:
-        result: Of a poll that left them alone.
+        result: A poll that left them alone.
         policy: `errorHandling.onActiveConsumerGroupCommit`.
     """
     failed = {}
@@ -127,7 +127,7 @@ def with_active_failed(result: PollResult, policy: Policy) -> PollResult:
 
 
 def describe(result: PollResult) -> str:
-    """One line on a poll."""
+    """One line about a poll."""
     words = ", ".join(f"{count} {word.value}" for word, count in result.words.most_common())
     failed = f"; {len(result.failed)} failed: {', '.join(sorted(result.failed)[:5])}" if result.failed else ""
     others = f"; not handled (no consumer groups): {', '.join(result.not_handled[:5])}" if result.not_handled else ""

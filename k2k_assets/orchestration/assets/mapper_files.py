@@ -1,6 +1,6 @@
-"""A file for the offset mapper alone, as an asset: seen in the UI, with what runs it.
+"""Shows a file that is only for the offset mapper as an asset, with the command that runs it.
 
-K2K has such files for `k2k-offset-mapping`. They copy nothing, and name no pipeline whose groups Dagster would move.
+K2K has such files for `k2k-offset-mapping`. They copy nothing, and Dagster moves no groups by them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from k2k_assets.orchestration.names import MAPPER_FILES_GROUP, mapper_file_key
 
 
 def mapper_file_asset(path: Path, name: str) -> dg.AssetSpec:
-    """The asset that stands for the file; it is not materialized here.
+    """The asset for the file; it cannot be materialized.
 
     Args:
-        path: The file, which can be used.
-        name: Of the mapper.
+        path: The file, which must be valid.
+        name: Name of the mapper.
     """
     return dg.AssetSpec(
         key=mapper_file_key(path.name),
         group_name=MAPPER_FILES_GROUP,
-        description=f"'{name}': a file for the offset mapper alone. It can be used; `k2k-offset-mapping start -f "
-        f"{path.name}` runs it. Dagster moves the groups of a pipeline by the pipeline's own file.",
+        description=f"'{name}': a valid file, only for the offset mapper. `k2k-offset-mapping start -f "
+        f"{path.name}` runs it. Dagster uses a pipeline's own file to move its groups.",
     )

@@ -1,4 +1,4 @@
-"""The offset mappings: the index of merged offset ranges, brought up to date by a PySpark job."""
+"""The offset mappings: a PySpark job updates the index of merged offset ranges."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -40,7 +40,7 @@ _PRUNED_COLUMNS = {"topic": "string", "partition": "int", "answers from": "int",
 
 
 def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
-    """The asset: it follows the commit log, which follows the topics."""
+    """The asset, which depends on the commit log, which depends on the topics."""
 
     @dg.multi_asset(
         name=names.op("offset_mappings"),
@@ -48,7 +48,7 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
             "offset_mappings": dg.AssetOut(
                 key=names.offset_mappings_key,
                 dagster_type=dg.Nothing,
-                description="Where each source offset went: the merged offset ranges of "
+                description="The target offset of each source offset: the merged offset ranges of "
                 f"`{pipeline.offset_mapping.topic}` as Parquet.",
                 kinds={"pyspark", "parquet"},
             )
@@ -59,7 +59,7 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
     )
     @interruptible
     def offset_mappings(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        # With pyarrow, which a run that copies has no use for.
+        # Imported here because of pyarrow, which a run that copies does not need.
         from k2k_assets.mapping.index import update_index
 
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
@@ -76,12 +76,12 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
 
 
 def mappings_version(manifest: Manifest) -> str:
-    """The data version of the mappings: it changes when answers that were given may not be right any more.
+    """The data version of the mappings, which changes when earlier answers may be wrong.
 
-    More mappings change no answer; lost ones do, and so does an index of other clusters' topics.
+    New mappings change no answer. Lost mappings do, and so does an index of other clusters' topics.
 
     Args:
-        manifest: Of the index.
+        manifest: Manifest of the index.
     """
     identity = [manifest.source_cluster, [lost.model_dump(mode="json") for lost in manifest.lost]]
     identity.append(list(manifest.earlier_topics))
@@ -89,10 +89,10 @@ def mappings_version(manifest: Manifest) -> str:
 
 
 def index_metadata(index: "MappingIndex", coverage: list[tuple[keys.Cell, ...]]) -> keys.Metadata:
-    """What is shown of an index.
+    """The metadata of an index.
 
     Args:
-        index: The version.
+        index: The index.
         coverage: Rows of the coverage table.
     """
     manifest = index.manifest

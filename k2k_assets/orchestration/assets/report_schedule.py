@@ -1,9 +1,8 @@
-"""When a run that stays for long reports its topics, or its consumer groups, to Dagster. Pure.
+"""Decides when a continuous run reports its topics, or its consumer groups, to Dagster. Pure.
 
-An event costs some kilobytes of Dagster's database, until the maintenance job deletes it. So the time between two
-reports follows from how many events a day may cost, and from how many topics or groups move. Events of topics hold a
-row a partition, up to a limit, and that of the commit log names each topic that it was made from: where these are many,
-an event counts as several.
+An event takes some kilobytes of Dagster's database, until the maintenance job deletes it. So the time between two
+reports depends on the allowed events per day, and on how many topics or groups move. A topic's event has a row for each
+partition, up to a limit, and the commit log's event names each topic. If these are many, an event counts as several.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ SHORTEST_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
 # A materialization of the copy, and an observation of its source.
 _EVENTS_PER_TOPIC = 2
-# Of the check of a topic that is copied on: once in a run, and half as large as the others.
+# The event of a topic's check: once in a run, and half as large as the others.
 _EVENTS_PER_VERDICT = 0.5
-# That of the whole pipeline: of the commit log, or of the positions of all groups.
+# The event of the commit log, or of the positions of all groups.
 _EVENTS_PER_REPORT = 1
-# A row in each of these, together 0.7 KB, beside the 6 KB of a whole event.
+# A partition has a row in each of these events, together 0.7 KB; a whole event takes 6 KB.
 _PARTITIONS_PER_EVENT = 8
-# A materialization; its check comes at a pace of its own.
+# A materialization; checks have their own pace.
 _EVENTS_PER_GROUP = 1
-# Of those that moved. Where there are very many topics, so many go with the commit log that it is half of the cost.
+# Topics in one report. With very many topics they are so many that the commit log is half of the cost.
 FEWEST_AT_ONCE = 5
 _TOPICS_PER_ONE_AT_ONCE = 60
-# A topic that the commit log was made from: 0.2 KB.
+# Each topic that the commit log names as an input takes 0.2 KB.
 _INPUTS_PER_EVENT = 30
 
 Positions = tuple[int, ...]
@@ -39,9 +38,9 @@ def report_interval(events_per_day: int, topics: Collection[Positions], of: int 
     """Seconds between two reports of topics.
 
     Args:
-        events_per_day: How many events they may be, in the long run.
-        topics: Those that are reported, by their positions.
-        of: How many topics there are, all of which the commit log names.
+        events_per_day: Most events per day, on average.
+        topics: Positions of the topics to report.
+        of: Number of all topics, which the event of the commit log names.
     """
     return max(SHORTEST_SECONDS, _seconds(events_per_day, _events_of_topics(map(len, topics), of)))
 
@@ -50,22 +49,22 @@ def group_report_interval(events_per_day: int, groups: Collection[Hashable], of:
     """Seconds between two reports of consumer groups.
 
     Args:
-        events_per_day: How many events they may be, in the long run.
-        groups: Those that are reported.
-        of: How many there are, which costs nothing.
+        events_per_day: Most events per day, on average.
+        groups: The groups to report.
+        of: Number of all groups, which has no effect.
     """
     return max(SHORTEST_SECONDS, _seconds(events_per_day, _events_of_groups(len(groups))))
 
 
 def run_window(window: float, events_per_day: int, partitions: Iterable[int]) -> float:
-    """How long a run that copies stays, in seconds: each reports all topics once, so of many topics there are few runs.
+    """Window of a run that copies, in seconds. Each run reports all topics once, so many topics need a longer window.
 
-    What runs report at their starts is then no more than what they may report anyway.
+    So the reports at the start of runs are no more than the allowed ones.
 
     Args:
-        window: `sync.window`, which is the shortest.
-        events_per_day: How many events reports may be.
-        partitions: How many each topic has.
+        window: `sync.window`, the shortest window.
+        events_per_day: Most events per day.
+        partitions: Number of partitions of each topic.
     """
     counts = list(partitions)
     events = _events_of_topics(counts, len(counts)) + len(counts) * _EVENTS_PER_VERDICT
@@ -73,12 +72,12 @@ def run_window(window: float, events_per_day: int, partitions: Iterable[int]) ->
 
 
 def group_run_window(window: float, events_per_day: int, groups: int) -> float:
-    """Likewise of a run that moves groups.
+    """Window of a run that moves groups, in seconds, like `run_window`.
 
     Args:
-        window: `sync.window`, which is the shortest.
-        events_per_day: How many events reports may be.
-        groups: How many there are.
+        window: `sync.window`, the shortest window.
+        events_per_day: Most events per day.
+        groups: Number of groups.
     """
     return max(window, _seconds(events_per_day, _events_of_groups(groups)))
 
@@ -98,10 +97,10 @@ def _seconds(events_per_day: int, events: float) -> float:
 
 
 class ReportSchedule(Generic[State]):
-    """Says which topics, or groups, are to be reported.
+    """Decides which topics, or groups, to report.
 
     Args:
-        interval: Seconds between two reports, by the states of those that are reported, and by how many there are.
+        interval: Seconds between two reports, from the states of those to report and the number of all.
     """
 
     def __init__(self, interval: Callable[[Collection[State], int], float]) -> None:
@@ -111,14 +110,14 @@ class ReportSchedule(Generic[State]):
         self._last: float | None = None
 
     def due(self, states: Mapping[str, State], now: float) -> list[str]:
-        """Those to report now: each once at the start, then of those that moved a few at a time, when it is time.
+        """Returns those to report now: all at the start, then after each interval a few of those that have moved.
 
-        Whose last report is the oldest comes first. All at once would be rarer: what is shown of the whole pipeline,
-        which goes with each report, would be hours old where a thousand topics move.
+        Those with the oldest report come first. Reports of all at once would be rarer: with a thousand moving topics,
+        the state of the whole pipeline, which each report includes, would be hours old.
 
         Args:
-            states: Where each of them stands.
-            now: Seconds that only rise.
+            states: State of each topic or group.
+            now: Monotonic seconds.
         """
         new = sorted(states.keys() - self._reported.keys())
         if new:
@@ -133,16 +132,16 @@ class ReportSchedule(Generic[State]):
         return moved
 
     def reported(self, states: Mapping[str, State], now: float) -> None:
-        """Notes what was reported.
+        """Notes a report.
 
         Args:
-            states: Of those that were.
-            now: Seconds that only rise.
+            states: States of the topics or groups in it.
+            now: Monotonic seconds.
         """
         self._reported.update(states)
         self._when.update(dict.fromkeys(states, now))
         self._last = now
 
     def begin_anew(self) -> None:
-        """Has all of them reported once more."""
+        """Makes all of them due again."""
         self._reported.clear()

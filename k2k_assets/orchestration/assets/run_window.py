@@ -1,4 +1,4 @@
-"""How long a run stays that the next one takes over from."""
+"""The window of a run, after which the next run takes over."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 from k2k_assets.core.words import duration
 
-# How long it goes on after its window, or as long again as a shorter one lasted: nobody may be there to take over.
+# Longest time that a run continues after its window, in which the next run can take over; for a shorter window, as
+# long as the window.
 LINGER_SECONDS = 120.0
 
 
 class RunWindow:
-    """The window of a run, which begins when this is made.
+    """The window of a run; it begins with this object.
 
     Args:
-        seconds: After which the next run is to take over.
-        clock: Seconds that only rise.
+        seconds: Length of the window.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,10 +30,10 @@ class RunWindow:
         return self._clock() - self.started >= self.seconds + min(LINGER_SECONDS, self.seconds)
 
     def ending(self, handed_over_to: str) -> str:
-        """Why the run ended, in words.
+        """The reason why the run ended.
 
         Args:
-            handed_over_to: What is said of who has taken over; empty if nobody has.
+            handed_over_to: A description of the run that has taken over; empty if none has.
         """
         if handed_over_to:
             return f"handed over: {handed_over_to}"

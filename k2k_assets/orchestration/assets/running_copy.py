@@ -1,6 +1,6 @@
-"""Who copies topics without end at this moment, and how far: what a click on Materialize is answered from.
+"""Finds the instance that copies topics continuously, and its positions, to answer a click on Materialize.
 
-A copy of its own would take the partitions over and hand them back, with a pause in both directions.
+A copy by the run itself would take the partitions over and give them back, with a pause each time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration.assets.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
-# How long the running copy has to come as far as the source was when it was asked.
+# Longest wait until the running copy reaches the source's end at the time of the request.
 CATCH_UP_SECONDS = 3.0
 _POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedTopic:
-    """A topic that somebody copies without end.
+    """A topic that an instance copies continuously.
 
     Attributes:
-        copied_by: Who.
-        ends: `Pipeline.readable_end` of each source partition when it was asked.
-        positions: Committed positions since.
+        copied_by: The instance.
+        ends: `Pipeline.readable_end` of each source partition at the time of the request.
+        positions: Committed positions after that.
     """
 
     copied_by: str
@@ -42,14 +42,14 @@ class FollowedTopic:
 
     @property
     def lag(self) -> int:
-        """Source offsets that were there when it was asked, and are not copied yet."""
+        """Source offsets before `ends` that are not copied yet."""
         return sum(max(0, end - self.positions.get(n, 0)) for n, end in self.ends.items())
 
 
 def followed_topics(
     pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str]
 ) -> dict[str, FollowedTopic]:
-    """Those of some topics that a living instance copies without end, in all partitions, none of them out of step.
+    """Topics of which a living instance copies all partitions continuously, none of them out of step.
 
     Args:
         pipeline: The pipeline.
@@ -61,7 +61,7 @@ def followed_topics(
         K2KError: A cluster does not answer.
     """
     if not target.describe([pipeline.coordination.assignment.topic]):
-        return {}  # nobody has worked yet
+        return {}  # no instance has started yet
     partitions = source.partitions_of(list(topics))
     copied_by = _copied_by(pipeline, target, topics, partitions)
     if not copied_by:
@@ -94,9 +94,9 @@ def _copied_by(
 
 
 def _living_owners(pipeline: Pipeline, target: Cluster, topics: Collection[str]) -> dict[TopicPartition, str]:
-    """The partitions of some topics that instances without end copy which are alive for sure, each with who that is.
+    """Partitions of some topics that continuous instances copy, with their instance; these must be alive for sure.
 
-    Whoever has ended has released all, and is not waited for.
+    An instance that has ended has released its partitions, and is not included.
     """
     with AssignmentTail(pipeline, target) as tail:
         state, liveness = tail.state, Liveness(tail.state, heartbeat_timeout_seconds(pipeline))
@@ -125,7 +125,7 @@ def _is_continuous(state: Assignments, claim: Claim) -> bool:
 
 
 def _caught_up(pipeline: Pipeline, source: Cluster, target: Cluster, ends: Mapping[TopicPartition, int]) -> CommitLog:
-    """The commit log, once it has come as far as the source was, or after a while."""
+    """The commit log, when it has reached the given ends, or after a while."""
     patience = Deadline(CATCH_UP_SECONDS)
     cluster = source.cluster_id()
     while True:

@@ -1,4 +1,4 @@
-"""Which topics and groups of a pipeline the definitions show: those that the file lists, and what was discovered."""
+"""The topics and groups that the definitions of a pipeline show: those in the file, and the discovered ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ShownTopic(NamedTuple):
     Attributes:
         name: The source topic.
         target: Its target topic; None when the routing has no answer.
-        partitions: On the source; None until discovered.
+        partitions: Number of partitions on the source; None until discovered.
     """
 
     name: str
@@ -23,7 +23,7 @@ class ShownTopic(NamedTuple):
 
 
 def shown_topics(pipeline: Pipeline, discovery: Discovery | None) -> list[ShownTopic]:
-    """The topics, by name; none for a pattern of which nothing is discovered yet."""
+    """The topics, by name; none for a pattern before the first discovery."""
     found = discovery.topics if discovery else {}
     selected = {name for name in found if pipeline.selection.matches(name)}
     return [
@@ -33,7 +33,7 @@ def shown_topics(pipeline: Pipeline, discovery: Discovery | None) -> list[ShownT
 
 
 def shown_groups(pipeline: Pipeline, discovery: Discovery | None) -> list[str]:
-    """The groups, by name; none for a pattern of which nothing is discovered yet."""
+    """The groups, by name; none for a pattern before the first discovery."""
     selection = selection_of(pipeline)
     listed = () if isinstance(selection.groups, str) else selection.groups
     return sorted({*listed, *(group for group in (discovery.groups if discovery else ()) if selection.matches(group))})

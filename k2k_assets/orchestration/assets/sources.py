@@ -1,4 +1,4 @@
-"""The source topics as observable assets: nobody here makes them, but everybody may look how far they go."""
+"""The source topics as observable assets: Dagster does not materialize them, but observes their ends."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -20,16 +20,16 @@ from k2k_assets.pipeline import Pipeline
 
 
 def source_assets(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic]) -> list[dg.AssetsDefinition]:
-    """The source topics, in as few ops as can be.
+    """The source topics, in as few ops as possible.
 
-    Dagster compares the data version of a copy's materialization with what its source was observed to be, which it does
-    only where the source can be observed.
+    Dagster compares a copy's materialization with the observed data version of its source, which needs an observable
+    source.
     """
     return [_observable(pipeline, names, some, number) for number, some in enumerate(_apart(names, topics))]
 
 
 def _apart(names: AssetNames, topics: list[ShownTopic]) -> list[list[ShownTopic]]:
-    """Dagster names an output after its asset's key, with `_` for `.` and `-`: topics that would meet go apart."""
+    """Separates topics with equal output names: Dagster names an output after its key, with `_` for `.` and `-`."""
     ops: list[dict[str, ShownTopic]] = []
     for topic in topics:
         output = names.source_key(topic.name).to_python_identifier()

@@ -1,4 +1,4 @@
-"""Runs what lasts from a Dagster step, a copy for one, and ends it at a commit when the run is terminated."""
+"""Runs long work, such as a copy, from a Dagster step, and ends it at a commit when the run is terminated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from k2k_assets.replication.driver.progress import Progress
 log = logging.getLogger("k2k.dagster")
 
 LOG_SECONDS = 30.0
-# A slot commits and leaves within seconds; this bounds the wait for one that cannot.
+# A slot commits and ends within seconds; this limits the wait for one that cannot.
 STOP_SECONDS = 60.0
 _TICK_SECONDS = 0.5
 
@@ -27,17 +27,17 @@ R = TypeVar("R")
 
 
 class Watcher(Protocol[E_contra]):
-    """Follows what runs, in the thread in which Dagster wants its events."""
+    """Follows the work, in the thread that reports to Dagster."""
 
     def see(self, event: E_contra) -> None:
-        """Told of each event but single commits and claims of a copy; what it raises ends nothing."""
+        """Receives each event, except single commits and claims of a copy; its errors end nothing."""
 
     def is_over(self) -> bool:
-        """Whether it is to end; asked about twice a second."""
+        """Whether the work should end; called about twice a second."""
 
 
 def newest_progress(before: Event, event: Event) -> Event | None:
-    """As `watched` wants it, for a copy."""
+    """Merges two events of a copy for `watched`."""
     return event if isinstance(before, ProgressRead) and isinstance(event, ProgressRead) else None
 
 
@@ -46,20 +46,20 @@ def watched(
     watcher: Watcher[E],
     merged: Callable[[E, E], E | None] = lambda *_: None,
 ) -> R:
-    """Runs a copy, or what else lasts, in a thread while this one watches it.
+    """Runs a copy, or other long work, in a thread while this one watches it.
 
-    Dagster interrupts the main thread. A copy that ran there would be torn out of a call; so it runs beside it, is told
-    to stop, and commits what it has before the interruption goes on. Dagster's database may be away for a while: what
-    the watcher cannot report then is no reason to end either.
+    Dagster interrupts the main thread, which would abort a call in the middle of the copy. So the copy runs in another
+    thread, receives the stop event, and commits before the interruption continues. An error of the watcher does not end
+    the work either, because Dagster's database may be unreachable for a while.
 
     Args:
-        work: Gets the stop event and the listener.
-        watcher: Told what happens.
-        merged: Makes one of two events in a row that a watcher has not taken yet, and the second of which tells all
-            that the first one does; None: it does not. A watcher may be held up while much is told.
+        work: The work; it receives the stop event and the listener.
+        watcher: Receives the events.
+        merged: Merges two consecutive events that the watcher has not received yet, if the second replaces the first;
+            else None. So events do not pile up while a watcher is slow.
 
     Raises:
-        K2KError: Whatever the work raises.
+        K2KError: Any error of the work.
     """
     stop = threading.Event()
     events = _Events(merged)
@@ -95,7 +95,7 @@ def watched(
 
 
 class _Patient(Generic[E]):
-    """Goes on with a watcher that cannot do what it is to do, and says so once."""
+    """Continues when a watcher raises, and logs it once."""
 
     def __init__(self, watcher: Watcher[E]) -> None:
         self._watcher = watcher
@@ -106,14 +106,14 @@ class _Patient(Generic[E]):
             self._watcher.see(event)
         except Exception:
             if not self._is_in_trouble:
-                log.exception("what is done cannot be shown in Dagster; it goes on all the same")
+                log.exception("the work cannot be shown in Dagster, and continues all the same")
             self._is_in_trouble = True
         else:
             self._is_in_trouble = False
 
 
 class _Events(Generic[E]):
-    """Events on their way from the thread of the work to that of the watcher."""
+    """Passes events from the thread of the work to the thread of the watcher."""
 
     def __init__(self, merged: Callable[[E, E], E | None]) -> None:
         self._merged = merged
@@ -140,9 +140,9 @@ class ProgressLog:
     """Logs the progress of a copy, a line each `LOG_SECONDS`.
 
     Args:
-        log: Takes a line.
-        seconds_behind: How far a copy is behind, in seconds; None where that cannot be told.
-        clock: Seconds that only rise.
+        log: Logs a line.
+        seconds_behind: Seconds that the copy is behind; None if unknown.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ProgressLog:
         self._before: Progress | None = None
 
     def see(self, event: Event) -> None:
-        """Logs the progress when it is time."""
+        """Logs the progress, if the interval has passed."""
         if isinstance(event, ProgressRead) and self._clock() >= self._next:
             self._next = self._clock() + LOG_SECONDS
             behind = self._seconds_behind(event.progress)
@@ -171,13 +171,13 @@ class ProgressLog:
 
 
 def describe(progress: Progress, before: Progress | None, seconds: float, behind: float | None) -> str:
-    """One line on a run's progress.
+    """One line about a run's progress.
 
     Args:
-        progress: As it is.
-        before: As it was at the last line; None at the first one.
-        seconds: Since then.
-        behind: Seconds that the copy is behind; None where that cannot be told.
+        progress: The present progress.
+        before: The progress at the last line; None at the first one.
+        seconds: Seconds since the last line.
+        behind: Seconds that the copy is behind; None if unknown.
     """
     records = sum(p.records for p in progress.partitions.values())
     copied = records - (sum(p.records for p in before.partitions.values()) if before else 0)

@@ -1,1 +1,1 @@
-"""The checks as Dagster sees them; what they find is found in verification."""
+"""The checks as Dagster asset checks; their logic is in `verification`."""

@@ -1,6 +1,6 @@
-"""What the blocking checks on the offset mappings said last, as Dagster's instance knows it.
+"""Reads the last verdicts of the blocking checks on the offset mappings from Dagster's instance.
 
-A blocking check holds back its own run. Whoever moves groups in another one asks here, at each poll.
+A blocking check only stops its own run. Another run that moves groups asks here at each poll.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.verification.mapping_checks import CHECKS
 
-# Runs of one check that are looked through for a verdict: those in progress have none yet.
+# Most runs of one check in which a verdict is searched: runs in progress have none yet.
 _VERDICTS_LOOKED_AT = 10
 
 
 def why_unproven(instance: dg.DagsterInstance, names: AssetNames, mappings: str) -> str:
-    """Why no group may be moved by the offset mappings of a pipeline, and what to do; empty if all checks passed.
+    """Why the groups of a pipeline are held back, and what to do; empty if all checks passed.
 
     Args:
-        instance: Dagster's.
+        instance: Dagster's instance.
         names: The pipeline's names.
-        mappings: Whose they are, as `mappings_of` says it of the clusters that are there.
+        mappings: Identity of the present mappings, from `mappings_of`.
     """
     checks = [dg.AssetCheckKey(names.offset_mappings_key, check) for check in CHECKS]
-    advice = f"They are checked with each run of {names.mappings_job}, which the replication sensor asks for"
+    advice = f"Each run of {names.mappings_job} checks them, which the replication sensor requests"
     try:
         failed = failed_checks(instance, checks, mappings)
-    except Exception as error:  # of whatever storage the instance has; a verdict that cannot be read is none
-        return f"Dagster does not tell what the checks on the offset mappings said last ({type(error).__name__})"
+    except Exception as error:  # any error of the instance's storage; an unreadable verdict counts as none
+        return f"Dagster cannot read the last verdicts of the checks on the offset mappings ({type(error).__name__})"
     if failed is None:
         return (
             f"the offset mappings are not checked: a check has not run yet, ended without a verdict, "
-            f"or has judged those of other clusters or of another group. {advice}"
+            f"or was about other clusters or another group. {advice}"
         )
     return f"the offset mappings failed their checks ({', '.join(failed)}). {advice}" if failed else ""
 
@@ -44,13 +44,13 @@ def failed_checks(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKe
     """Names of the checks whose last verdict is a failure.
 
     Args:
-        instance: Dagster's.
-        checks: Which.
-        mappings: Whose mappings they are to be about.
+        instance: Dagster's instance.
+        checks: The checks.
+        mappings: Identity of the mappings that the verdicts must be about.
 
     Returns:
-        None if one of them never gave a verdict, or ended without one the last time: it crashed, or was not run because
-        another one had failed. Also if it is about others' mappings.
+        None if a check has never given a verdict, or its last run ended without one because it crashed or another
+        check had failed, or if the verdict is about other mappings.
     """
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     failed = []
@@ -64,7 +64,7 @@ def failed_checks(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKe
 
 
 def _verdict_before(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """The last verdict of a check of which the newest runs have given none: there is one if they are all under way."""
+    """The last verdict of a check whose newest runs have given none; None unless all of these are in progress."""
     is_over: dict[str, bool] = {}
 
     def verdict() -> dg.AssetCheckEvaluation | None:
@@ -75,12 +75,12 @@ def _verdict_before(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.A
                 return None
         return None
 
-    # A run that ends between the two looks may have given its verdict after the first one.
+    # A run that ends between the two queries may have given its verdict after the first one.
     return verdict() or (verdict() if any(is_over.values()) else None)
 
 
 def _verdict_of(record: AssetCheckExecutionRecord) -> dg.AssetCheckEvaluation | None:
-    """None where the check was planned and has not ended."""
+    """The verdict in a record; None if the check has not ended."""
     return record.evaluation if isinstance(record.evaluation, dg.AssetCheckEvaluation) else None
 
 

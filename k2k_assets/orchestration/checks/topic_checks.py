@@ -22,18 +22,18 @@ def topic_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg
 
     Args:
         names: The pipeline's names.
-        topics: All that are shown.
+        topics: All topics that the definitions show.
     """
     return {topic: dg.AssetCheckKey(names.topic_key(topic), c) for topic, c in names.topic_checks(topics).items()}
 
 
 def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str]) -> list[dg.AssetChecksDefinition]:
-    """The check on each replicated topic, all in one op: they read the commit log once.
+    """The checks on the replicated topics, in one op that reads the commit log once.
 
     Args:
-        pipeline: Whose topics.
+        pipeline: The pipeline.
         names: The pipeline's names.
-        topics: All that are shown.
+        topics: All topics that the definitions show.
     """
     keys = topic_check_keys(names, topics)
     if not keys:
@@ -42,7 +42,8 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
         dg.AssetCheckSpec(
             key.name,
             asset=key.asset_key,
-            description="No partition is stopped, in Dagster or in `k2k start`. If one is: why, and what to do.",
+            description="No partition is stopped, in Dagster or in `k2k start`. If one is, the check says why and what "
+            "to do.",
         )
         for key in keys.values()
     ]

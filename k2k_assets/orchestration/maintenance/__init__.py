@@ -1,1 +1,1 @@
-"""Keeps Dagster's database from growing without end: nothing else deletes runs and events."""
+"""Deletes old runs and events from Dagster's database, which would grow forever otherwise."""

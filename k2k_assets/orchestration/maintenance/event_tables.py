@@ -1,9 +1,8 @@
-"""Dagster's tables of events, as far as history is deleted from them.
+"""Deletes old events from Dagster's tables.
 
-Dagster itself deletes a run with all its events, or an asset with all its history; it has no call for what is old. So
-this goes to its tables, through the connections of its storage. With SQLite the events of a run are in a file of its
-own, and those of assets once more in an index, under other ids; all that is asked about assets is read from the index.
-With PostgreSQL there is one table.
+Dagster itself deletes a run with all its events, or an asset with all its history; it cannot delete old events. So this
+uses its tables, through the connections of its storage. With SQLite each run has its own file of events. Events of
+assets are also in an index, with other ids, and queries about assets read the index. PostgreSQL has one table.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _events, _checks = SqlEventLogStorageTable.c, AssetCheckExecutionsTable.c
 _REPORTS = [dg.DagsterEventType.ASSET_MATERIALIZATION.value, dg.DagsterEventType.ASSET_OBSERVATION.value]
 _OF_ASSETS = [*_REPORTS, dg.DagsterEventType.ASSET_CHECK_EVALUATION.value]
 _COMPLETED = [status.value for status in COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES]
-# Whoever else writes to SQLite waits for a transaction to end.
+# Small transactions, because other writers to SQLite wait until one ends.
 _ROWS_AT_ONCE = 500
 
 Owns = Callable[[dg.AssetKey], bool]
@@ -40,12 +39,12 @@ _Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
 
 class Newest(NamedTuple):
-    """What is kept however old it is, since Dagster shows assets by it.
+    """Records that are kept at any age, because Dagster shows assets by them.
 
     Attributes:
-        events: Ids of the newest materialization and of the newest observation of each asset, and of what checks said.
+        events: Ids of each asset's newest materialization and observation, and of the newest evaluation of its checks.
         evaluations: Ids of the newest evaluation of each check, and of the newest one that has ended.
-        runs: The runs that these belong to, and the last one of each asset, also where that has failed.
+        runs: The runs of these, and the last run of each asset, also a failed one.
     """
 
     events: frozenset[int]
@@ -57,17 +56,17 @@ class EventTables:
     """The events of a Dagster instance.
 
     Args:
-        storage: Where they are.
+        storage: The event log storage of the instance.
     """
 
     def __init__(self, storage: SqlEventLogStorage) -> None:
         self._storage = storage
 
     def newest(self, owns: Owns) -> Newest:
-        """What is newest.
+        """Returns the newest records.
 
         Args:
-            owns: Whose assets count.
+            owns: Selects the assets.
         """
         reports = self._newest_reports(owns)
         evaluations = self._newest_evaluations(owns)
@@ -78,26 +77,26 @@ class EventTables:
         )
 
     def delete_run(self, run_id: str) -> None:
-        """Deletes all events of a run; `delete_evaluations` deletes what its checks said.
+        """Deletes all events of a run; `delete_evaluations` deletes the evaluations of its checks.
 
         Args:
-            run_id: Its id.
+            run_id: Id of the run.
         """
         self._delete(self._storage.index_connection, SqlEventLogStorageTable, _events.run_id == run_id, lambda _: True)
         if isinstance(self._storage, SqliteEventLogStorage):
-            # Dagster empties the file and lets it lie, a hundred kilobytes each.
+            # Dagster empties the file and keeps it, with a hundred kilobytes.
             file = Path(self._storage.path_for_shard(run_id))
             for suffix in ("", "-wal", "-shm"):
                 file.with_name(file.name + suffix).unlink(missing_ok=True)
 
     def delete_evaluations(self, runs: Collection[str], owns: Owns, before: float, kept: Newest) -> None:
-        """Deletes what checks have said, in one pass: this table has no index by run.
+        """Deletes evaluations of checks, in one pass because this table has no index by run.
 
         Args:
-            runs: In these runs.
-            owns: Or in no run, of whose assets.
-            before: Before this time; seconds since the epoch.
-            kept: What to keep.
+            runs: Runs whose evaluations are deleted.
+            owns: Selects the assets whose evaluations without a run are deleted.
+            before: Only evaluations before this time; seconds since the epoch.
+            kept: Records to keep.
         """
 
         def is_doomed(row: Any) -> bool:
@@ -109,15 +108,15 @@ class EventTables:
         self._delete(self._storage.index_connection, AssetCheckExecutionsTable, is_old, is_doomed)
 
     def delete_reports(self, owns: Owns, before: float, kept: Newest) -> int:
-        """Deletes events of assets that belong to no run: what sensors have reported, and runs beside their own events.
+        """Deletes asset events without a run, which sensors report, and runs beside their own events.
 
         Args:
-            owns: Whose assets' events.
-            before: Those before this time; seconds since the epoch.
-            kept: What to keep.
+            owns: Selects the assets.
+            before: Only events before this time; seconds since the epoch.
+            kept: Records to keep.
 
         Returns:
-            How many they were.
+            Number of deleted events.
         """
         old = sa.and_(
             _events.run_id == RUNLESS_RUN_ID,
@@ -126,11 +125,11 @@ class EventTables:
         )
 
         def is_doomed(row: Any) -> bool:
-            # Dagster fills the column for all but the verdicts of checks.
+            # Dagster fills the column for all events except evaluations of checks.
             return _owned(owns, row.asset_key) if row.asset_key else owns(_checked_asset(row.event))
 
         if isinstance(self._storage, SqliteEventLogStorage):
-            # Under other ids than in the index, and nobody reads what is newest here.
+            # The ids differ from those in the index, and nothing reads the newest events here.
             shard = partial(self._storage.run_connection, RUNLESS_RUN_ID)
             self._delete(shard, SqlEventLogStorageTable, old, is_doomed, _events.event)
         index = self._storage.index_connection
@@ -176,7 +175,7 @@ class EventTables:
         is_doomed: Callable[[Any], bool],
         *more: sa.ColumnElement[Any],
     ) -> int:
-        """Deletes rows, some at a time, and the tags of events with them."""
+        """Deletes rows in batches, with the tags of their events."""
         columns = sa.select(table.c.id, table.c.run_id, table.c.asset_key, *more)
         count, last = 0, 0
         while True:

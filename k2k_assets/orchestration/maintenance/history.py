@@ -1,4 +1,4 @@
-"""Deletes what is old of the history of some pipelines from a Dagster instance."""
+"""Deletes the old history of some pipelines from a Dagster instance."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PAGE = 200
 
 
 class DeletedHistory(NamedTuple):
-    """What was deleted.
+    """Numbers of deleted records.
 
     Attributes:
-        runs: Runs, each with its events and what it has printed.
-        events: Events of assets that belonged to no run.
+        runs: Runs, each with its events and its output.
+        events: Events of assets without a run.
     """
 
     runs: int
@@ -35,22 +35,22 @@ class DeletedHistory(NamedTuple):
 def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> DeletedHistory:
     """Deletes runs that ended, and events that happened, before some time.
 
-    The newest events of each asset and check stay, with the runs that they belong to. So do the newest runs of each
-    job, which sensors look at, a run in progress with all its events, and what is somebody else's.
+    The newest events of each asset and check stay, with their runs. So do the newest runs of each job, which sensors
+    read, runs in progress with all their events, and everything of others.
 
     Args:
-        instance: Dagster's.
-        ours: What belongs to the pipelines.
+        instance: Dagster's instance.
+        ours: Selects the records of the pipelines.
         before: Seconds since the epoch.
 
     Raises:
-        Refused: The instance keeps its history where this cannot delete anything.
+        Refused: The history is in a storage from which this cannot delete.
     """
     storage = instance.event_log_storage
     if not isinstance(storage, SqlEventLogStorage):
         raise Refused(
             f"Dagster keeps its history in a {type(storage).__name__}, which is neither SQLite nor PostgreSQL: nothing "
-            "is deleted. Switch this schedule off, and delete what is old as that storage has it."
+            "is deleted. Switch this schedule off, and delete old history by that storage's own means."
         )
     tables = EventTables(storage)
     newest = tables.newest(ours.owns)
@@ -85,13 +85,13 @@ def _ended(instance: dg.DagsterInstance, runs: dg.RunsFilter, before: float) -> 
     )
     cursor = None
     while page := instance.get_run_records(wanted, limit=_PAGE, cursor=cursor):
-        # Terminated before it began, a run has no end.
+        # A run that was terminated before it began has no end time.
         yield from (r for r in page if (r.end_time or r.update_timestamp.timestamp()) < before)
         cursor = page[-1].dagster_run.run_id
 
 
 def _delete_run(instance: dg.DagsterInstance, tables: EventTables, run_id: str) -> None:
-    """The run's own record goes last: whatever is left of one that was half deleted is found again by it."""
+    """Deletes a run, its own record last, so that the rest of a partly deleted run is found again."""
     instance.compute_log_manager.delete_logs(prefix=[run_id])
     tables.delete_run(run_id)
     instance.run_storage.delete_run(run_id)

@@ -22,7 +22,7 @@ from k2k_assets.orchestration.names import (
 )
 from k2k_assets.orchestration.sensors.replication_sensor import default_status
 
-# When nobody looks; at no full hour, when all others' schedules tick.
+# At night, and not on the full hour, when most other schedules run.
 CRON = "17 3 * * *"
 _DAY_SECONDS = 86_400.0
 
@@ -33,7 +33,7 @@ class KeepConfig(dg.Config):
     keep_days: float | None = Field(
         default=None,
         gt=0,
-        description=f"Days for which runs and events are kept, over {KEEP_VARIABLE} (without both: {DEFAULT_DAYS:g}).",
+        description=f"Days to keep runs and events; replaces {KEEP_VARIABLE} (default {DEFAULT_DAYS:g}).",
     )
 
 
@@ -41,7 +41,7 @@ def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
     """The job and its schedule.
 
     Args:
-        pipelines: Whose history it deletes.
+        pipelines: Names of the pipelines whose history it deletes.
     """
     ours = Ours(pipelines)
 
@@ -53,13 +53,13 @@ def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
             deleted = delete_history(context.instance, ours, time.time() - days * _DAY_SECONDS)
         context.log.info(
             f"older than {days:g} days: deleted {plural(deleted.runs, 'run')}, and "
-            f"{plural(deleted.events, 'event')} that belonged to no run"
+            f"{plural(deleted.events, 'event')} without a run"
         )
 
     @dg.job(
         name=MAINTENANCE_JOB,
         description="Deletes old runs and events of these pipelines from Dagster's database. The newest events of each "
-        f"asset and check stay. {KEEP_VARIABLE} says how many days are kept; {DEFAULT_DAYS:g} if it says nothing.",
+        f"asset and check stay. {KEEP_VARIABLE} sets how many days are kept; the default is {DEFAULT_DAYS:g}.",
         tags=MAINTENANCE_TAGS,
         executor_def=dg.in_process_executor,
     )

@@ -1,4 +1,4 @@
-"""How long history is kept, and whose it is."""
+"""How long history is kept, and which records belong to our pipelines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DEFAULT_DAYS = 7.0
 
 
 def keep_days() -> float:
-    """Days for which runs and events are kept, as the environment says.
+    """Days for which runs and events are kept, from the environment.
 
     Raises:
-        InvalidVariable: It says no number of days.
+        InvalidVariable: The variable is not a number of days.
     """
     said = os.environ.get(KEEP_VARIABLE, "").strip()
     if not said:
@@ -30,16 +30,17 @@ def keep_days() -> float:
         days = math.nan
     if not 0 < days < math.inf:
         raise InvalidVariable(
-            f"{KEEP_VARIABLE}={said!r} is no number of days above 0, such as 7. To keep all, switch the schedule off."
+            f"{KEEP_VARIABLE}={said!r} is not a number of days above 0, such as 7. To keep everything, switch the "
+            "schedule off."
         )
     return days
 
 
 class Ours:
-    """What of a Dagster instance belongs to some pipelines: an instance may be shared with others' jobs and assets.
+    """Selects the records of some pipelines in a Dagster instance, which may also have others' jobs and assets.
 
     Args:
-        pipelines: Their names.
+        pipelines: Names of the pipelines.
     """
 
     def __init__(self, pipelines: Collection[AssetNames]) -> None:
@@ -47,15 +48,15 @@ class Ours:
 
     @property
     def run_tags(self) -> list[tuple[str, str]]:
-        """Key and value of the tags that tell that a run is of one of our jobs."""
+        """Key and value of the tags by which runs of our jobs are found."""
         return [(key, names.pipeline) for names in self._pipelines for key in RUN_TAGS]
 
     def owns(self, key: dg.AssetKey) -> bool:
-        """Whether an asset is of one of the pipelines, also one that is not shown any more."""
+        """Whether an asset belongs to one of the pipelines, also one that is not shown any more."""
         return any(names.owns(key) for names in self._pipelines)
 
     def owns_selection(self, run: dg.DagsterRun) -> bool:
-        """Whether a run was launched from the asset graph, for assets and checks of the pipelines alone."""
+        """Whether a run was launched from the asset graph, only for assets and checks of the pipelines."""
         checked = {check.asset_key for check in run.asset_check_selection or ()}
         selected = {*(run.asset_selection or ()), *checked}
         return bool(selected) and all(map(self.owns, selected))

@@ -1,1 +1,1 @@
-"""Pipelines in a Dagster project of the user's own: by a function, or by a component that `dg` knows."""
+"""Pipelines in a user's own Dagster project: by a function, or by a component for `dg`."""

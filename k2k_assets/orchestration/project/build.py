@@ -1,4 +1,4 @@
-"""`build_k2k_assets`: a pipeline as definitions, to merge with one's own."""
+"""`build_k2k_assets`: the definitions of a pipeline, which a project can merge with its own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from k2k_assets.pipeline import load_pipeline
 def build_k2k_assets(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> dg.Definitions:
     """The definitions of one pipeline: assets, checks, jobs, sensors and the Spark resource.
 
-    They set no executor and no resource but their own, so they merge with definitions that do. No broker is asked: what
-    the clusters hold comes from the discovery state file, which the sensors, runs and `k2k start` write.
+    They set no executor and only their own resource, so they merge with other definitions. They ask no broker: topics
+    and groups come from the discovery state file, which the sensors, runs and `k2k start` write.
 
     Args:
-        path: The pipeline file. Several are one pipeline, later files over earlier ones, as with `k2k start -f`.
+        path: The pipeline file. Several files are merged, later ones over earlier ones, as with `k2k start -f`.
 
     Returns:
-        The definitions; `dagster.Definitions.merge` takes them.
+        The definitions, for `dagster.Definitions.merge`.
 
     Raises:
         PipelineFileError: The file cannot be used; the message lists every fault with its line.

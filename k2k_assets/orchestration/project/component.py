@@ -22,14 +22,14 @@ from k2k_assets.orchestration.project.scaffolder import K2KPipelineScaffolder
 from k2k_assets.orchestration.remembered import discovery_in, remembered_definitions, state_of
 from k2k_assets.pipeline import Pipeline, load_pipeline, load_pipeline_in
 
-# As the type of a field Dagster takes no model of pydantic's that is not made of fields that it can resolve itself.
+# Dagster accepts a pydantic model as the type of a field only if it can resolve all of its fields.
 GivenPipeline = NewType("GivenPipeline", Pipeline)
 
 _log = logging.getLogger(__name__)
 
 
 def _resolve_pipeline(context: dg.ResolutionContext, value: str | list[str] | dict[str, Any]) -> Pipeline:
-    """The pipeline: of the file or files that are named, or the one that stands in `defs.yaml` itself."""
+    """The pipeline: from the named file or files, or from `defs.yaml` itself."""
     try:
         if isinstance(value, dict):
             return _inline(context)
@@ -40,10 +40,10 @@ def _resolve_pipeline(context: dg.ResolutionContext, value: str | list[str] | di
 
 
 def _inline(context: dg.ResolutionContext) -> Pipeline:
-    """From the file itself: what Dagster has read of it follows YAML 1.1, where `10:30` is 630, and knows no lines."""
+    """Reads the file again, because Dagster reads YAML 1.1, where `10:30` is 630, and keeps no line numbers."""
     tree = context.source_position_tree
     if tree is None:
-        raise K2KError("a pipeline that is not in a file of its own has to stand in defs.yaml")
+        raise K2KError("a pipeline without a file of its own must be in defs.yaml")
     document = tree.position
     return load_pipeline_in(
         document.filename, tuple(context.path), range(document.start.line, document.end.line + (document.end.col > 1))
@@ -51,9 +51,9 @@ def _inline(context: dg.ResolutionContext) -> Pipeline:
 
 
 _HOW_ASSETS_LOOK = TranslationFnResolver[AssetProps](template_vars_for_translation_fn=lambda props: {"props": props})
-# Dagster's resolver takes none, and shows no other in the UI and in editors.
+# Dagster's resolver reads no docstring, and shows only this text in the UI and in editors.
 _HOW_ASSETS_LOOK.description = (
-    "How assets look: group, owners, tags and so on. `props` is what an asset stands for: its `pipeline`, its `kind` "
+    "How assets look: group, owners, tags and so on. `props` describes an asset: its `pipeline`, its `kind` "
     "(source, topic, commit_log, offset_mappings, consumer_group, group_positions) and its `name`. Keys cannot be "
     "changed."
 )
@@ -79,17 +79,17 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         ),
     ]
     translation: Annotated[TranslationFn[AssetProps] | None, _HOW_ASSETS_LOOK] = None
-    # By default each code server, when it is loaded, takes what `K2K_HOME` remembers.
+    # By default each code server uses the state in `K2K_HOME` when it loads.
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.legacy_code_server_snapshots()
 
-    # Pydantic's own would take a private model's fields for changes to be copied.
+    # Pydantic's default configuration would treat a private model's fields as changes to be copied.
     model_config = {"extra": "forbid", "arbitrary_types_allowed": True}
 
     def get_asset_spec(self, props: AssetProps) -> dg.AssetSpec:
-        """How an asset looks; to be overridden.
+        """Returns the spec of an asset; override it to change how assets look.
 
         Args:
-            props: What it stands for, and how it looks by default.
+            props: Description of the asset, with its default spec.
 
         Returns:
             A spec with the same key.
@@ -97,38 +97,38 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
         return props.spec
 
     def execute(self, context: dg.AssetExecutionContext, copy: Copy) -> CopyResults:
-        """Copies topics; to be overridden. Also a run of the sync job comes here, which copies for an hour.
+        """Copies topics; override it to add work before or after. Runs of the sync job, an hour long, call it too.
 
         Args:
-            context: Of the step.
+            context: Context of the step.
             copy: Copies, and yields a result for each topic.
 
         Yields:
-            What `copy` yields.
+            The results of `copy`.
         """
         yield from copy()
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """Where Dagster keeps what was discovered."""
+        """Where Dagster keeps the discovery."""
         return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.pipeline.name}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Asks the clusters what they hold, remembers it in `K2K_HOME`, and writes it as JSON.
+        """Discovers topics and groups on the clusters, saves them in `K2K_HOME`, and writes them as JSON.
 
         Raises:
-            ClusterUnreachable: One does not answer, and nothing is remembered.
+            ClusterUnreachable: A cluster does not answer, and there is no earlier state.
         """
         state_path.write_text(state_of(self._discovered()), encoding="utf-8")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The definitions: from what `K2K_HOME` remembers, or from the state that the project keeps elsewhere."""
+        """The definitions, from the state in `K2K_HOME` or from the project's own place for state."""
         if self.defs_state_config.management_type is DefsStateManagementType.LEGACY_CODE_SERVER_SNAPSHOTS:
             return remembered_definitions(self.pipeline, hooks=self._hooks())
         return super().build_defs(context)
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
-        """The definitions, from the pipeline and its state alone; without one, an asset stands for the pattern."""
+        """The definitions from the pipeline and its state; without state, a single asset represents the pattern."""
         found = discovery_in(state_path.read_text(encoding="utf-8")) if state_path else None
         return pipeline_definitions(self.pipeline, found, hooks=self._hooks())
 
@@ -147,5 +147,5 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             remembered = discovery.load(self.pipeline.name)
             if remembered is None:
                 raise
-            _log.warning("the state of pipeline %s is what was discovered before: %s", self.pipeline.name, error)
+            _log.warning("pipeline %s keeps its earlier state: %s", self.pipeline.name, error)
             return remembered

@@ -1,4 +1,4 @@
-"""What `dg scaffold defs k2k_assets.K2KPipelineComponent` writes: `defs.yaml`, and an exactly-once pipeline file."""
+"""`dg scaffold defs k2k_assets.K2KPipelineComponent`: writes `defs.yaml` and an exactly-once pipeline file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class K2KPipelineScaffolder(dg.Scaffolder[K2KPipelineParams]):
         return K2KPipelineParams
 
     def scaffold(self, request: dg.ScaffoldRequest[K2KPipelineParams]) -> None:
-        """Writes them into the new folder; a pipeline file that is there stays.
+        """Writes the files into the new folder; an existing pipeline file stays.
 
         Raises:
-            UsageError: Something else than YAML is asked for.
+            UsageError: The requested format is not YAML.
         """
         if request.scaffold_format != "yaml":
             raise click.UsageError("in Python, k2k_assets.build_k2k_assets makes the definitions of a pipeline file")

@@ -1,1 +1,1 @@
-"""What asks for runs, and when."""
+"""The sensors, which request runs."""

@@ -1,4 +1,4 @@
-"""What a tick of the offset sync sensor asks the clusters: which groups there are, and which mappers live."""
+"""Reads the clusters for a tick of the offset sync sensor: the groups, and the living mappers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from k2k_assets.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class GroupObservation:
-    """What was seen.
+    """The result for a tick.
 
     Attributes:
         found: Topics and groups.
-        mapped: Whether there is a mapping topic yet.
-        mappers: Those that go on until they are stopped, by name.
+        mapped: Whether the mapping topic exists.
+        mappers: Continuous mappers, by name.
     """
 
     found: Discovery
@@ -33,11 +33,11 @@ class GroupObservation:
         """Why no run is needed; empty if one is."""
         if not self.found.groups:
             return "no selected consumer group of the source has a commit on a topic that is copied"
-        return "" if self.mapped else "nothing is copied yet, so there is nothing to translate by"
+        return "" if self.mapped else "nothing is copied yet, so no position can be translated"
 
 
 def observe_groups(pipeline: Pipeline) -> GroupObservation:
-    """Asks both clusters, and brings the discovery state file up to date.
+    """Reads both clusters, and updates the discovery state file.
 
     Raises:
         K2KError: A cluster does not answer, or the assignment topic cannot be read.

@@ -1,4 +1,4 @@
-"""Decides whether a run is to bring the offset mappings up to date. Pure."""
+"""Decides whether to request a run that updates the offset mappings. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pydantic import BaseModel, ConfigDict
 
 
 class MappingsFacts(BaseModel):
-    """What a tick has seen.
+    """The facts of a tick.
 
     Attributes:
         now: Seconds since the epoch.
-        behind: Whether the index knows less than is committed.
-        unproven: Whether a check on the mappings has no verdict, or a bad one: no group is moved meanwhile.
+        behind: Whether the index is behind the committed positions.
+        unproven: Whether a check on the mappings has no verdict or a bad one, so that groups are held back.
         interval: `index.interval` in seconds.
-        running: Id of a run in progress that brings the index up to date; None if there is none.
+        running: Id of a run in progress that updates the index; None if there is none.
         last_run: Id of the newest such run of the mappings job.
-        last_ended: When that one ended, seconds since the epoch.
+        last_ended: End of that run, seconds since the epoch.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,7 +30,7 @@ class MappingsFacts(BaseModel):
 
 
 def decide_mappings(facts: MappingsFacts) -> str | None:
-    """The key of the run to ask for; None to ask for none."""
+    """The key of the run to request; None to request none."""
     if not (facts.behind or facts.unproven) or facts.running:
         return None
     if facts.last_ended is not None and 0 <= facts.now - facts.last_ended < facts.interval:

@@ -1,4 +1,4 @@
-"""What stands for many versions in a sensor's cursor, of which Dagster keeps one with each tick: eight bytes each."""
+"""Short hashes of many versions for a sensor's cursor, which Dagster stores with each tick: eight bytes each."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 
-# So few that two topics of thousands hardly meet, and that hardly a change of one is missed.
+# Enough bytes that a collision among thousands of topics, or a missed change of one, is very unlikely.
 _NAME, _VERSION = 5, 3
 _BYTES = _NAME + _VERSION
 
 
 class Marks:
-    """Versions by name; neither can be told any more, but compared.
+    """Hashes of versions by name; they can only be compared.
 
     Args:
-        packed: As `packed` gives it.
+        packed: Text from the property `packed`.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: The text has another form.
     """
 
     def __init__(self, packed: str = "") -> None:
         content = base64.b64decode(packed, validate=True)
         if len(content) % _BYTES:
-            raise ValueError(f"{len(content)} bytes are no marks of {_BYTES}")
+            raise ValueError(f"{len(content)} bytes are not marks of {_BYTES}")
         pieces = (content[at : at + _BYTES] for at in range(0, len(content), _BYTES))
         self._marks = {piece[:_NAME]: piece[_NAME:] for piece in pieces}
 
@@ -35,7 +35,7 @@ class Marks:
 
     @property
     def packed(self) -> str:
-        """As text."""
+        """The marks as text."""
         return base64.b64encode(b"".join(name + version for name, version in sorted(self._marks.items()))).decode()
 
     def knows(self, name: str) -> bool:
@@ -47,16 +47,16 @@ class Marks:
         return self._marks.get(_short(name, _NAME)) == (None if version is None else _short(version, _VERSION))
 
     def updated(self, versions: Mapping[str, str]) -> Marks:
-        """With other versions of some names."""
+        """The marks with new versions of some names."""
         return self._with(self._marks | {_short(n, _NAME): _short(v, _VERSION) for n, v in versions.items()})
 
     def limited_to(self, names: Iterable[str]) -> Marks:
-        """Of some names alone."""
+        """The marks of some names only."""
         kept = {_short(name, _NAME) for name in names}
         return self._with({name: version for name, version in self._marks.items() if name in kept})
 
     def without(self, names: Iterable[str]) -> Marks:
-        """Without some names."""
+        """The marks without some names."""
         gone = {_short(name, _NAME) for name in names}
         return self._with({name: version for name, version in self._marks.items() if name not in gone})
 

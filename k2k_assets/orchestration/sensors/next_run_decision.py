@@ -1,9 +1,9 @@
-"""Decides when a sensor asks for the next run of a job that stays: pure, so that every case can be tested.
+"""Decides when a sensor requests the next run of a continuous job. Pure, so that every case can be tested.
 
-One run of the job is at work at a time: it copies, or moves groups. When it has for `sync.window`, the next one is
-asked for, which takes over while the first one is still at it. A run that has fallen silent is dead, whatever Dagster
-knows of it. Nothing is asked for while a `k2k start`, or a `k2k-offset-mapping`, does the work, or after somebody has
-terminated the last run.
+One run of the job works at a time: it copies, or moves groups. After `sync.window` the sensor requests the next run,
+which takes over while the first one still works. A run without heartbeats is dead, whatever its status in Dagster. The
+sensor requests no run while a `k2k start` or a `k2k-offset-mapping` does the work, or after somebody has terminated the
+last run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 VERSION = 3
 FIRST_BACK_OFF = 30.0
 LONGEST_BACK_OFF = 900.0
-# A run that has copied for so long before it failed is no reason to wait.
+# A run that copied for so long before it failed causes no wait.
 GOOD_SECONDS = 300.0
-# How long a run may take from its launch to its first claim.
+# Longest time from the launch of a run to its first claim.
 START_SECONDS = 180.0
-# Of the heartbeat timeout, how much may pass between two ticks.
+# Largest part of the heartbeat timeout that counts between two ticks.
 _COUNTED = 2 / 3
 
 
@@ -36,15 +36,15 @@ class _Model(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What is said of the work of a job.
+    """Phrases about the work of a job, for messages.
 
     Attributes:
-        does: What a run of it does.
-        done: What it has done after its window.
-        by_others: What is said of others who do it.
-        undone: What is said where nobody does it.
+        does: What a run does.
+        done: What a run has done after its window.
+        by_others: Introduces others that do the work.
+        undone: Says that nobody does the work.
         job: The job.
-        key: Begins the keys of its runs.
+        key: Prefix of the keys of its runs.
     """
 
     does: str
@@ -74,42 +74,42 @@ MOVING_GROUPS = Wording(
 
 
 class WatchCursor(SensorCursor):
-    """What a sensor that watches for signs of life remembers between ticks.
+    """The cursor of a sensor that follows heartbeats.
 
     Attributes:
         heard: The last sign of life of each instance, or mapper.
-        looked: When the last look was over, seconds since the epoch.
+        looked: End of the last observation, seconds since the epoch.
     """
 
     heard: dict[str, LastSign] = {}
     looked: float = 0.0
 
     def heard_until(self, looked: float, timeout: float) -> dict[str, LastSign]:
-        """The last signs, with their times as if this look had come soon after the last one.
+        """The last signs, with times as if this observation had come soon after the last one.
 
-        Where no tick came for long (the machine slept, the daemon was away), or the clock was set, it is nobody's
-        silence: who counts as dead was looked for in vain at least twice.
+        A long time without ticks (the machine slept, the daemon was stopped) or a changed clock is not the silence of
+        an instance. So an instance counts as dead only after at least two observations without a sign.
 
         Args:
-            looked: When this look began.
+            looked: Begin of this observation.
             timeout: The heartbeat timeout, seconds.
         """
         if not self.looked:
-            return {}  # of an earlier release, which did not note it
+            return {}  # a cursor of an earlier release, which did not note it
         passed = looked - self.looked
         counted = min(max(passed, 0.0), _COUNTED * timeout)
         return {who: LastSign(last.sign, last.time + passed - counted) for who, last in self.heard.items()}
 
 
 class SyncCursor(WatchCursor):
-    """What the sensor remembers between ticks.
+    """The cursor of the replication sensor.
 
     Attributes:
-        stopped: Marks of the topics that are stopped, each with what stands for the reason.
-        reported: Marks of what was reported of topics that `k2k start` copies: their data versions.
-        reported_at: When, seconds since the epoch.
-        reported_last: The last of those that were.
-        not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.
+        stopped: Marks of the stopped topics and their reasons.
+        reported: Marks of the reported data versions of topics that `k2k start` copies.
+        reported_at: Time of the report, seconds since the epoch.
+        reported_last: The last topic of the report.
+        not_shown: A digest of the discovered topics and groups that the definitions lack; empty if none.
     """
 
     version: int = VERSION
@@ -132,8 +132,8 @@ class ActiveRun(_Model):
         run_id: Its id.
         waits: Whether it is still in Dagster's queue.
         ends: Whether somebody has terminated it.
-        since: When it was launched, or put into the queue; seconds since the epoch.
-        window: Its own, where it is longer than `sync.window`; seconds.
+        since: Time when it was launched or queued, seconds since the epoch.
+        window: Its window in seconds, if longer than `sync.window`.
     """
 
     run_id: str
@@ -154,8 +154,8 @@ class EndedRun(_Model):
     Attributes:
         run_id: Its id.
         how: How it ended.
-        started: Seconds since the epoch.
-        ended: Likewise.
+        started: Begin, seconds since the epoch.
+        ended: End, seconds since the epoch.
     """
 
     run_id: str
@@ -170,18 +170,18 @@ class EndedRun(_Model):
 
 
 class SyncFacts(_Model):
-    """What a tick has seen.
+    """The facts of a tick.
 
     Attributes:
-        looked: When the look at the clusters began, seconds since the epoch.
-        now: When it was over, likewise.
-        switched_on: When the sensor was switched on, likewise.
+        looked: Begin of the observation of the clusters, seconds since the epoch.
+        now: End of the observation, seconds since the epoch.
+        switched_on: Time when the sensor was switched on, seconds since the epoch.
         window: `sync.window` in seconds.
         nothing_to_do: Why no run is needed; empty if one is.
         active: Runs of the job that have not ended, the newest first.
-        ended: The newest ones that have, likewise.
+        ended: The newest runs that have ended, the newest first.
         instances: Continuous instances, or mappers, by name.
-        heartbeat_timeout: After so many seconds without a heartbeat one counts as dead.
+        heartbeat_timeout: Seconds without a heartbeat after which an instance counts as dead.
     """
 
     looked: float
@@ -196,15 +196,15 @@ class SyncFacts(_Model):
 
 
 class SyncDecision(_Model):
-    """What to do.
+    """The decision of a tick.
 
     Attributes:
-        run_key: Of the run to ask for; None to ask for none.
-        reason: Why none, or why one, in words.
+        run_key: Key of the run to request; None to request none.
+        reason: The reason, for people.
         dead: Ids of runs to report as failed.
-        run_reports: Whether runs of the job do the work, which report by themselves, and nobody else.
-        others: Who does it that is no run of the job; empty if nobody.
-        heard: To remember.
+        run_reports: Whether only runs of the job do the work; these report by themselves.
+        others: Others that do the work; empty if none.
+        heard: The last signs of life, for the cursor.
     """
 
     run_key: str | None = None
@@ -216,15 +216,15 @@ class SyncDecision(_Model):
 
 
 def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording = COPYING) -> SyncDecision:
-    """What a tick asks for.
+    """Decides a tick.
 
     Args:
-        facts: What it has seen.
-        before: The last signs of life, as known before.
-        words: What is said of the work.
+        facts: The facts of the tick.
+        before: The last signs of life from the cursor.
+        words: Phrases about the work.
     """
     heard = last_signs({name: presence.sign for name, presence in facts.instances.items()}, before, facts.now)
-    # From the end of the look that heard of it to the beginning of this one: a look that stalls is nobody's silence.
+    # Silence counts from the end of one observation to the begin of the next: a slow observation is no silence.
     living = {name for name in facts.instances if heard[name].is_alive(facts.looked, facts.heartbeat_timeout)}
     dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
     active = [run for run in facts.active if run.run_id not in dead]
@@ -275,9 +275,9 @@ def back_off(attempts: int) -> float:
 
 
 def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) -> bool:
-    """Whether its instance has fallen silent, or has not shown itself for long after the launch.
+    """Whether the instance of a run has stopped its heartbeats, or wrote none for long after the launch.
 
-    One that ends, because it was terminated or another run has taken over, is silent for a while before it has ended.
+    A run that is ending, because it was terminated or another run has taken over, writes none for a while.
     """
     if run.waits:
         return False
@@ -290,7 +290,7 @@ def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) ->
 
 
 def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> str:
-    """Living instances that are none of the runs."""
+    """Living instances that do not belong to the runs."""
     runs = {run.run_id for run in active}
     return ", ".join(sorted(facts.instances[name].who for name in living if facts.instances[name].run not in runs))
 
@@ -302,7 +302,7 @@ def _terminated(facts: SyncFacts) -> EndedRun | None:
 
 
 def _failures(ended: Sequence[EndedRun]) -> int:
-    """How many runs in a row have failed, up to the newest one."""
+    """Number of consecutive failed runs, up to the newest one."""
     count = 0
     for run in ended:
         if run.how != "failure" or run.ended - run.started >= GOOD_SECONDS:
@@ -312,6 +312,6 @@ def _failures(ended: Sequence[EndedRun]) -> int:
 
 
 def _ready(ended: Sequence[EndedRun]) -> float:
-    """When the next run may be asked for, seconds since the epoch."""
+    """Time from which the next run may be requested, seconds since the epoch."""
     failures = _failures(ended)
     return ended[0].ended + back_off(failures) if failures else 0.0

@@ -1,4 +1,4 @@
-"""What a sensor's tick asks the clusters: ends, positions, discovery. Bounded calls, no records of topics read."""
+"""Reads the clusters for a tick of the replication sensor: ends, positions, discovery; no records of topics."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from k2k_assets.pipeline import Pipeline
 
 Positions = list[int | None]
 
-# A tick makes about ten calls; should each of them need all of its time, it still ends within a minute.
+# A tick makes about ten calls. Even if each takes its whole time, the tick ends within a minute.
 CALL_SECONDS = 5.0
-# The commit topic may be long, or held by a transaction that is open.
+# The commit topic may be long, or an open transaction may block its end.
 READ_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen.
+    """The result for a tick.
 
     Attributes:
         found: The topics.
         ends: `Pipeline.readable_end` of each partition, by topic; without topics that have no target.
         positions: Committed position of each partition, by topic.
-        mappings: The same as the index knows it; None when the pipeline keeps no index.
+        mappings: Position of each partition in the index, by topic; None if the pipeline has no index.
         log: The commit log.
         instances: Continuous instances of the pipeline, by name.
-        out_of_step: Partitions whose position says nothing of what the source holds now, by topic.
+        out_of_step: Partitions whose position does not fit the present source topic, by topic.
     """
 
     found: Discovery
@@ -57,28 +57,28 @@ class Observation:
 
 @without_cycle_collection()
 def observe(pipeline: Pipeline) -> Observation:
-    """Asks both clusters, and brings the discovery state file up to date.
+    """Reads both clusters, and updates the discovery state file.
 
     Raises:
         K2KError: A cluster does not answer, or the commit log cannot be read.
     """
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found, with_groups = discovery.refresh_beside(pipeline, source, target)
-        # While the source looks for ends: both take their time where there are many partitions.
+        # At the same time as the source's ends, because both are slow with many partitions.
         asked = in_thread(partial(_continuous_instances, pipeline, target, found))
         try:
-            # A topic that has no target is no reason not to copy the others: a run of it would be refused.
+            # A topic without a target is left out, because a run with it would be refused.
             routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
             partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
-            # A partition without a leader is no reason not to copy the others: its end is where the copy is.
+            # Without offline partitions; their position counts as their end, so that the others are still copied.
             ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
-            # After the ends: those of another topic of the same name are found out.
+            # After the ends, so that a topic that was created again in between is noticed.
             on_source = source.describe_async(routed, partly=True)
             log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
             others = out_of_step(log, on_source())
             instances = asked.result()
         finally:
-            found = with_groups()  # remembered also where the rest cannot be told
+            found = with_groups()  # saved even if the rest fails
             wait([asked])
     committed = {tp: record.position for tp, record in log.positions.items()}
     return Observation(
@@ -97,7 +97,7 @@ def observe(pipeline: Pipeline) -> Observation:
 
 def _continuous_instances(pipeline: Pipeline, target: Cluster, found: Discovery) -> dict[str, Presence]:
     if not target.describe([pipeline.coordination.assignment.topic]):
-        return {}  # nobody has worked yet
+        return {}  # no instance has started yet
     with AssignmentTail(pipeline, target) as tail:
         return continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
 
@@ -106,7 +106,7 @@ def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:
     try:
         manifest = read_manifest(index_directory(pipeline.name, pipeline.index.path))
     except K2KError:
-        return {}  # the asset says what is wrong with it
+        return {}  # the asset reports the fault of the index
     return {TopicPartition(p.topic, p.partition): p.position for p in manifest.positions} if manifest else {}
 
 

@@ -1,6 +1,6 @@
-"""The offset sync sensor: keeps one run of the offset sync job moving the consumer groups.
+"""The offset sync sensor: keeps one run of the offset sync job that moves the consumer groups.
 
-It starts no JVM, and neither do the runs. Where a `k2k-offset-mapping` moves the groups, it asks for no run.
+The sensor and the runs start no JVM. While a `k2k-offset-mapping` moves the groups, the sensor requests no run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ VERSION = 2
 
 
 class GroupCursor(WatchCursor):
-    """What the sensor remembers between ticks.
+    """The cursor of the sensor.
 
     Attributes:
-        not_shown: Stands for what was discovered and is not among the definitions; empty if nothing.
+        not_shown: A digest of the discovered groups that the definitions lack; empty if none.
     """
 
     version: int = VERSION
@@ -38,10 +38,10 @@ def offset_sync_sensor(
     """The sensor of a pipeline.
 
     Args:
-        pipeline: Whose groups to watch.
-        names: Its names.
-        job: The job that the runs are of.
-        clock: Tells how long a mapper has been silent.
+        pipeline: The pipeline.
+        names: The pipeline's names.
+        job: The job of the runs.
+        clock: Clock for the silence of mappers.
     """
 
     @dg.sensor(
@@ -57,7 +57,7 @@ def offset_sync_sensor(
         try:
             seen = observe_groups(pipeline)
         except K2KError as error:
-            # What nobody could write meanwhile is no silence.
+            # A time in which nobody could write a heartbeat is no silence.
             cursor = before.model_copy(update={"heard": {}})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         look = looked, clock.time()

@@ -1,7 +1,7 @@
-"""Lets Dagster's UI show what was discovered: its web server is asked to load the definitions anew.
+"""Reloads the definitions through Dagster's web server, so that the UI shows new topics and groups.
 
-Dagster loads a code location when it starts, and when its web server is told to. Where that listens says a variable; it
-is asked after the tick, which runs in the code server that is replaced.
+Dagster loads a code location when it starts, and when its web server receives a request for it. A variable has the
+server's address. The request comes after the tick, which runs in the code server that the reload replaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ URL_VARIABLE = "K2K_DAGSTER_URL"
 
 log = logging.getLogger("k2k.dagster")
 
-# A tick that is over by then has saved its cursor.
+# By then the tick has ended and saved its cursor.
 _AFTER_SECONDS = 3.0
 _TIMEOUT_SECONDS = 30.0
 _MUTATION = """
@@ -33,7 +33,7 @@ mutation ($location: String!) {
 
 
 def reload_soon(location: str) -> bool:
-    """Has the definitions of a code location loaded anew in a moment; false where nobody says where the UI listens.
+    """Reloads the definitions of a code location in a moment; false if the address of the web server is unknown.
 
     Args:
         location: Name of the code location.
@@ -51,14 +51,14 @@ def _reload_or_say_why(url: str, location: str) -> None:
     try:
         reload_location(url, location)
     except (OSError, ValueError) as error:
-        log.warning("the definitions are not loaded anew: %s (%s names Dagster's web server)", error, URL_VARIABLE)
+        log.warning("the definitions are not reloaded: %s (%s names Dagster's web server)", error, URL_VARIABLE)
 
 
 def reload_location(url: str, location: str) -> None:
-    """Asks Dagster's web server to load a code location anew, and waits until it has.
+    """Reloads a code location through Dagster's web server, and waits for the answer.
 
     Args:
-        url: Of the web server.
+        url: URL of the web server.
         location: Name of the code location.
 
     Raises:
@@ -66,7 +66,7 @@ def reload_location(url: str, location: str) -> None:
         ValueError: It refuses.
     """
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url} is no http address")
+        raise ValueError(f"{url} is not an http address")
     body = json.dumps({"query": _MUTATION, "variables": {"location": location}}).encode()
     request = Request(f"{url.rstrip('/')}/graphql", body, {"Content-Type": "application/json"})
     with urlopen(request, timeout=_TIMEOUT_SECONDS) as response:

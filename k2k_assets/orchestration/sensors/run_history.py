@@ -1,4 +1,4 @@
-"""What Dagster's instance knows of runs: which are in progress, how the last one ended."""
+"""Reads runs from Dagster's instance: runs in progress, and how the last one ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IN_PROGRESS = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-# Runs of the whole code location that are looked through.
+# Most runs of the whole code location that are searched.
 _RUNS_LOOKED_AT = 50
-# Of a run that copies nothing for good. Should such a one live after all: an index is built by one at a time.
+# Longest time of a run that does not copy continuously. If it lives after all, only one run at a time builds an index.
 LONGEST_SECONDS = 6 * 3600.0
 
 
@@ -28,8 +28,8 @@ class LastRun:
 
     Attributes:
         run_id: Its id; None if there is none.
-        ended: When it ended, seconds since the epoch; None if it did not.
-        good: Whether it ended well.
+        ended: End of the run, seconds since the epoch; None if it has not ended.
+        good: Whether it succeeded.
     """
 
     run_id: str | None = None
@@ -40,19 +40,19 @@ class LastRun:
 def running(
     instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey], clock: Clock = SYSTEM_CLOCK
 ) -> str | None:
-    """A run in progress that makes one of some assets, also one without tags that was started from the asset graph.
+    """A run in progress that materializes one of some assets, also one without tags from the asset graph.
 
-    Nobody ends the record of a run whose process was killed: Dagster's default launcher does not watch its processes.
-    So one that has been at it for very long holds up nothing any more.
+    Dagster's default launcher does not watch its processes, so the record of a killed run stays in progress. Therefore
+    a run in progress for very long does not count.
 
     Args:
-        instance: Dagster's.
-        tags: Runs with these make them, whatever they select.
+        instance: Dagster's instance.
+        tags: Tags of runs that always materialize them.
         keys: The assets.
-        clock: Tells how long it has been at it.
+        clock: Clock for the age of runs.
 
     Returns:
-        Its id; None if there is none.
+        Id of the run; None if there is none.
     """
     wanted = frozenset(keys)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):

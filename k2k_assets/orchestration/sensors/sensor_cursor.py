@@ -1,4 +1,4 @@
-"""What a sensor remembers between ticks, as Dagster keeps it: JSON of one version."""
+"""The cursor of a sensor, which Dagster keeps between ticks: JSON with a version."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class SensorCursor(BaseModel):
-    """To be subclassed with what is remembered, and with the version as the default.
+    """Base class of cursors; subclasses add fields, and their version as a default.
 
     Attributes:
-        version: Of this form.
+        version: Version of the fields.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -20,7 +20,7 @@ class SensorCursor(BaseModel):
 
     @classmethod
     def read(cls, text: str | None) -> Self:
-        """A cursor from its JSON; an empty one when there is none that this release can read."""
+        """A cursor from its JSON; an empty cursor if this release cannot read it."""
         empty = cls()  # type: ignore[call-arg]  # subclasses have a default for each field
         try:
             cursor = cls.model_validate_json(text or "")

@@ -1,4 +1,4 @@
-"""What the loaded definitions show of a pipeline, and having them loaded anew when more is discovered."""
+"""Compares the loaded definitions with the discovery, and reloads them if they lack something."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def show_anew(
     shown: frozenset[dg.AssetKey],
     not_shown: str,
 ) -> str:
-    """Has the definitions loaded anew, once, when something is discovered that they do not show.
+    """Reloads the definitions, once, if they lack discovered topics or groups.
 
     Args:
-        context: Of the tick.
-        names: Of the pipeline.
-        found: What is discovered.
-        shown: What the definitions show.
-        not_shown: What this has returned at the last tick.
+        context: Context of the tick.
+        names: The pipeline's names.
+        found: The discovery.
+        shown: Assets of the loaded definitions.
+        not_shown: The result of the last tick.
 
     Returns:
-        What stands for that which is not shown; empty if all is.
+        A digest of what the definitions lack; empty if nothing.
     """
     keys = {names.topic_key(topic) for topic in found.topics}
     keys |= {names.consumer_group_key(group) for group in found.groups}

@@ -1,4 +1,4 @@
-"""The runs of a job that stay until the next one takes over, as Dagster's instance knows them."""
+"""Reads the runs of a continuous job from Dagster's instance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDED: Mapping[dg.DagsterRunStatus, Literal["success", "failure", "canceled"]] 
     dg.DagsterRunStatus.FAILURE: "failure",
     dg.DagsterRunStatus.CANCELED: "canceled",
 }
-# Enough to tell how often in a row runs have failed; more would wait no longer. They are never deleted.
+# Enough to count consecutive failures up to the longest wait. The maintenance job keeps these runs.
 RUNS_LOOKED_AT = 10
 
 
@@ -47,13 +47,13 @@ def sync_facts(
     nothing_to_do: str,
     instances: Mapping[str, Presence],
 ) -> SyncFacts:
-    """What a tick has seen, with the runs that Dagster knows.
+    """The facts of a tick, with the runs from Dagster.
 
     Args:
-        context: Of the tick.
-        pipeline: Whose runs.
-        tags: Of the runs.
-        look: When the look at the clusters began, and when it was over; seconds since the epoch.
+        context: Context of the tick.
+        pipeline: The pipeline.
+        tags: Tags of the runs.
+        look: Begin and end of the observation of the clusters, seconds since the epoch.
         nothing_to_do: Why no run is needed; empty if one is.
         instances: Continuous instances, or mappers, by name.
     """
@@ -72,7 +72,7 @@ def sync_facts(
 
 
 def report_dead(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
-    """Reports runs as failed: Dagster's default launcher does not watch the processes that it has started."""
+    """Reports dead runs as failed, because Dagster's default launcher does not watch its processes."""
     for run_id in run_ids:
         run = instance.get_run_by_id(run_id)
         if run is not None and not run.is_finished:

@@ -110,7 +110,7 @@ def test_a_verdict_on_other_mappings_is_none(others: str | None) -> None:
             _judge(instance, names, check, passed=True)
         assert why_unproven(instance, names, MAPPINGS) == ""
         _judge(instance, names, "content", passed=True, mappings=others)
-        assert "of other clusters or of another group" in why_unproven(instance, names, MAPPINGS)
+        assert "about other clusters or another group" in why_unproven(instance, names, MAPPINGS)
 
 
 def _judge(

@@ -40,7 +40,7 @@ def test_it_deletes_what_is_older_than_it_is_told(history: History) -> None:
     young = _maintain(history)
     assert "older than 7 days: deleted 0 runs, and 0 events" in _said(history, young)
     old = _maintain(history, keep_days=_MOMENT)
-    assert "deleted 1 run, and 6 events that belonged to no run" in _said(history, old)
+    assert "deleted 1 run, and 6 events without a run" in _said(history, old)
     assert young.run_id not in history.runs(), "its own runs are history too"
     assert history.reports(history.names.topic_key("a.b")) == 1
 
@@ -57,9 +57,9 @@ def test_the_environment_says_how_long(history: History, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("said", ["0", "-1", "a week", "nan", "inf"])
 def test_what_is_no_number_of_days_is_refused(said: str, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEEP_VARIABLE, said)
-    with pytest.raises(InvalidVariable, match=rf"{KEEP_VARIABLE}='{said}' is no number of days above 0"):
+    with pytest.raises(InvalidVariable, match=rf"{KEEP_VARIABLE}='{said}' is not a number of days above 0"):
         keep_days()
-    assert "To keep all, switch the schedule off" in failure_of(_maintain(history))
+    assert "To keep everything, switch the schedule off" in failure_of(_maintain(history))
 
 
 @pytest.mark.parametrize(("said", "running"), [("running", True), ("", False)])

@@ -57,7 +57,7 @@ def test_it_asks_for_a_run_once_there_is_something_to_move(clusters: KafkaSandbo
     ticks = GroupTicks(place, *both, [topic], features=FEATURES, groups=groups)
     assert reason(ticks.tick()) == "no selected consumer group of the source has a commit on a topic that is copied"
     commit(clusters.source_servers, group, {TopicPartition(topic, 0): 4})
-    assert reason(ticks.tick()) == "nothing is copied yet, so there is nothing to translate by"
+    assert reason(ticks.tick()) == "nothing is copied yet, so no position can be translated"
     HandCopy(ticks.pipeline)
     (request,) = requests(ticks.tick())
     assert (request.run_key, request.tags) == ("groups-after-none", ticks.names.offset_sync_tags)

@@ -69,11 +69,11 @@ def test_a_refusal_is_told(url: str, answer: dict[str, Any], why: str) -> None:
 
 
 def test_what_is_no_address_is_not_opened() -> None:
-    with pytest.raises(ValueError, match="is no http address"):
+    with pytest.raises(ValueError, match="is not an http address"):
         reload_location("file:///etc/passwd", "x")
 
 
 def test_a_web_server_that_does_not_answer_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     reloading._reload_or_say_why("http://127.0.0.1:1", "x")
-    assert "the definitions are not loaded anew: <urlopen error" in caplog.text
+    assert "the definitions are not reloaded: <urlopen error" in caplog.text
     assert URL_VARIABLE in caplog.text

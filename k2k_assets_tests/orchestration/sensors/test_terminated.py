@@ -95,7 +95,7 @@ class Copied:
         assert len(errors) == 2, "of the step, and of the run"
         assert all(WORDS in error.message for error in errors)
         assert frames_of(errors, "k2k_assets") == []
-        ended = f"terminated by hand: it has ended after its last commit, and {WHAT_FOLLOWS}"
+        ended = f"terminated by hand: the run ended after its last commit, and {WHAT_FOLLOWS}"
         assert sum(ended in entry.user_message for entry in logs) == 1
 
     def await_left_alone(self, sensor: str) -> None:

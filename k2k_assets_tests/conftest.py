@@ -25,33 +25,33 @@ from k2k_assets_tests.support.shared_clusters import shared_clusters
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-# The tests are not installed: the processes that they start, workers of Spark among them, find them here.
+# The tests are not installed; their processes, such as Spark's workers, find them here.
 _ROOT = str(Path(__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
 
-# Sparks of tests live for seconds: compiling for the long run costs more than it gives.
+# Spark sessions of tests live for seconds, so optimizing compilation costs more than it saves.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-# And so does compiling each query, for a handful of rows.
+# Compiling each query also costs too much for a few rows.
 _QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
 
-# How long an example takes says something about the machine, nothing about the property. Test modules, which take these
+# The time of an example depends on the machine, not on the property. Test modules, which read these
 # settings when they are imported, are so after this; `--hypothesis-profile` still names another.
 settings.register_profile(
     "k2k",
-    settings.default,  # what hypothesis has chosen for where it runs, otherwise
+    settings.default,  # otherwise hypothesis's own settings for this environment
     deadline=None,
     suppress_health_check=[*settings().suppress_health_check, HealthCheck.too_slow],
 )
 settings.load_profile("k2k")
 
 
-# Slots that run in threads of a test would look through all of pytest, Dagster and Spark for garbage, twice a session.
+# Slots in threads of a test would collect garbage among all objects of pytest, Dagster and Spark, twice a session.
 slot.quiet_garbage_collection = nullcontext  # type: ignore[assignment]
 
-# The pairs of clusters that run and are this process's own.
+# The running pairs of clusters that belong to this process.
 _started: list[KafkaSandbox] = []
-# Files with a test that shares its clusters with no other process.
+# Files with a test whose clusters no other process uses.
 _ALONE = pytest.StashKey[set[Path]]()
 
 
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Orders the files, tests of one file stay as they are; then the garbage collector leaves alone what there is."""
     items[:] = long_files_first(items)
     config.stash[_ALONE] = {item.path for item in items if item.get_closest_marker("own_clusters")}
-    gc.freeze()  # a third of a test's processor time would be spent looking at what was imported
+    gc.freeze()  # garbage collection of imported objects would take a third of a test's processor time
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,4 +1,4 @@
-"""`make setup` installs the same versions everywhere: those that `constraints.txt` pins."""
+"""`make setup` installs the versions in `constraints.txt` everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions load without a broker, whatever the names, and the three tools that load them agree."""
+"""The definitions load without a broker, with any names, and the three tools that load them agree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 ROOT = Path(__file__).parent.parent
-# Nobody listens there: whoever asked a broker would fail.
+# Nothing listens there, so a request to a broker would fail.
 NOBODY = "127.0.0.1:1"
 ODD_TOPICS = ("a.b", "a-b", "a_b", "2024", "x__dot__y", "context")
 
@@ -278,7 +278,7 @@ def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# What a code server does.
+# As a code server does.
 _SERVED = """
 import json, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The discovery state file: written atomically, read back, and never in the way."""
+"""The discovery state file: it is written atomically and read back, and its faults stop nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_read_is_as_none_and_is_replaced(text: str) -> Non
 
 
 def test_a_directory_that_cannot_be_written_stops_nobody(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    home.write_text("no directory")  # whoever runs this may be root, whom no mode keeps out
+    home.write_text("no directory")  # the user may be root, for whom file modes do not count
     assert not discovery.save(_found())
     assert "cannot be remembered" in caplog.text
     assert "K2K_HOME" in caplog.text

@@ -1,4 +1,4 @@
-"""What the docs say is true: every command, link, record and pipeline in them is checked here."""
+"""Checks every command, link, record and pipeline in the docs."""
 
 from __future__ import annotations
 

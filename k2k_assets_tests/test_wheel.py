@@ -1,4 +1,4 @@
-"""The wheel: what is installed where there is no clone."""
+"""The wheel, installed without a clone."""
 
 from __future__ import annotations
 

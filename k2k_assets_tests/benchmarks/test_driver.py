@@ -1,4 +1,4 @@
-"""The process that benchmarks measure: it copies as `k2k start` does, one job after the other on one Java process."""
+"""The process that benchmarks measure: it copies like `k2k start`, one job after another on one Java process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(clusters: KafkaSandbox) -> str:
 def test_jobs_follow_each_other_on_one_java_process(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     with DriverProcess(tmp_path / "driver.log") as driver:
-        # Refused at once, while Spark still starts: the next job has to wait for it.
+        # Refused at once, while Spark still starts; the next job must wait for Spark.
         driver.start(write_pipeline(tmp_path, source, target, [unique("missing")]))
         with pytest.raises(RuntimeError, match="the run failed: Refused"):
             driver.result(SECONDS)

@@ -1,4 +1,4 @@
-"""The benchmark of updates measures updates that do what they should: it compares the records that are mapped."""
+"""The benchmark of updates measures correct updates: it compares the mapped records."""
 
 from __future__ import annotations
 

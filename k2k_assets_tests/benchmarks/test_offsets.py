@@ -1,4 +1,4 @@
-"""The comparison of groups' positions counts right: R and S by content, and what is written is what is read back."""
+"""The comparison of groups' positions counts correctly: R and S by content, and reads back what it wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress reports and outcomes as the engine makes them, played."""
+"""Fake progress reports and outcomes in the engine's form."""
 
 from __future__ import annotations
 

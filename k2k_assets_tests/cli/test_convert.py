@@ -1,4 +1,4 @@
-"""`k2k convert`: the files it writes, what it says, and what it never says."""
+"""`k2k convert`: its files, its output, and secrets that it never prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k demo` as users run it: its summary equals the truth, and nothing outlives it."""
+"""`k2k demo` as users run it: its summary is true, and no process outlives it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_interrupted_it_leaves_nothing(after: str) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=90)
-    # Interrupted in the middle of `exec` (a dataclass in the making), CPython ends by the signal, whoever catches it.
+    # A signal in the middle of `exec` (which makes dataclasses) ends CPython, even if code would catch it.
     assert process.returncode in (130, -signal.SIGINT), rest + errors
     assert errors.strip() == "Interrupted: everything is stopped."
     assert psutil.wait_procs(children, timeout=20)[1] == []

@@ -1,4 +1,4 @@
-"""The exit codes: one table in the help, one in the docs, and the errors that carry them."""
+"""The exit codes: the tables in help and docs, and the codes of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k start` over Spark with processes of it frozen for long, beside an instance that stands by."""
+"""`k2k start` on Spark while some of its processes are frozen for long, beside an instance that stands by."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def frozen(processes: list[psutil.Process]) -> Iterator[None]:
         process.suspend()
     try:
         yield
-        time.sleep(max(0.0, until - time.monotonic()))  # what goes wrong late is to go wrong
+        time.sleep(max(0.0, until - time.monotonic()))  # gives late errors time to happen
         assert {process.status() for process in processes} == {psutil.STATUS_STOPPED}, "not frozen all the while"
     finally:
         for process in processes:
@@ -107,7 +107,7 @@ def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(
                 await_all(first, path, clusters, topic)
         end(first)
     pipeline = load_pipeline([path])
-    # At least once the frozen one has a producer that nobody fences, perhaps with records in its queue.
+    # At-least-once: the frozen one has a producer that nobody fences, perhaps with records in its queue.
     verdict = verify(pipeline, source, target, [topic], zombies=True)
     assert verdict.problems == []
     assert_exact_mappings(pipeline, source, target, topic)

@@ -1,4 +1,4 @@
-"""What the offset mapper tells of its polls."""
+"""How the offset mapper shows its polls."""
 
 from __future__ import annotations
 

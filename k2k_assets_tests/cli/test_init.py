@@ -1,4 +1,4 @@
-"""`k2k init`: what it asks, what it writes, and what it leaves alone."""
+"""`k2k init`: its questions, its file, and the files that it does not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of all that is logged is printed, and how often."""
+"""Which log lines are printed, and how often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 def console() -> Iterator[Console]:
     root, ours = logging.getLogger(), logging.getLogger("k2k")
     before = list(root.handlers), list(ours.handlers), ours.level, ours.propagate
-    root.handlers = []  # as in a program: pytest's own would hide that nobody else has one
+    root.handlers = []  # as in a program: pytest's own handlers would hide that no other exists
     yield Console(width=200)
     root.handlers, ours.handlers = before[0], before[1]
     ours.setLevel(before[2])
@@ -32,7 +32,7 @@ def test_a_library_that_logs_on_the_root_logger_does_not_double_our_lines(
 ) -> None:
     logs.configure(console)
     logs.configure(console)  # as for a second command in one process
-    logging.info("Exception while sending command.")  # py4j does this: it would configure the root logger
+    logging.info("Exception while sending command.")  # as py4j does, which would configure the root logger
     try:
         raise OSError("Java is gone")
     except OSError:

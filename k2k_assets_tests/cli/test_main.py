@@ -1,4 +1,4 @@
-"""The frame of the command line: quick help, one message for an error, documented exit codes."""
+"""The main command: quick help, one message for an error, documented exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k migrate` and `k2k schema`: what goes to standard output can be written to a file as it is."""
+"""`k2k migrate` and `k2k schema`: their standard output can be redirected to a file."""
 
 from __future__ import annotations
 

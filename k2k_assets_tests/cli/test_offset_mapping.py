@@ -1,4 +1,4 @@
-"""`k2k-offset-mapping` as users run it: a process, signals, exit codes, what it prints, the termination log."""
+"""`k2k-offset-mapping` as users run it: a process, signals, exit codes, output, the termination log."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# What the C library calls at an exit would end the process by a signal, as OpenSSL's end does under a client's threads.
+# An exit handler of the C library would end the process by a signal, as OpenSSL's cleanup does under client threads.
 ENDS = """
 import atexit, ctypes
 from k2k_assets.cli.program import end_process

@@ -1,4 +1,4 @@
-"""What a user reads while topics are copied: rates, lag, ETA, warnings; as a table and as lines."""
+"""The progress display: rates, lag, ETA, warnings; as a table and as lines."""
 
 from __future__ import annotations
 

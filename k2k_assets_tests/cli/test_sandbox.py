@@ -1,4 +1,4 @@
-"""`k2k sandbox up`: what it prints, the file it writes, and that it ends with nothing left behind."""
+"""`k2k sandbox up`: its output, its file, and that it leaves nothing behind."""
 
 from __future__ import annotations
 

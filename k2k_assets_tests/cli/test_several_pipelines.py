@@ -1,4 +1,4 @@
-"""`k2k-tool`: each `-f` is a pipeline of its own, as in K2K; several files of one pipeline have commas between them."""
+"""`k2k-tool`: each `-f` is a pipeline of its own, as in K2K; commas separate several files of one pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k-tool show`: two records side by side, as a table and as JSON. How they are read: verification."""
+"""`k2k-tool show`: two records side by side, as a table and as JSON. Tests of `verification` cover the reading."""
 
 from __future__ import annotations
 

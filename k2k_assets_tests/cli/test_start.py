@@ -1,4 +1,4 @@
-"""`k2k start` as users run it: a process, signals, exit codes, what it prints, the termination log."""
+"""`k2k start` as users run it: a process, signals, exit codes, output, the termination log."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_fault_in_the_file_ends_with_2_and_is_logged(tmp_path: Path, capsys: pyt
 def test_second_signal_ends_it_at_once(tmp_path: Path, silent_address: str, number: signal.Signals) -> None:
     path = write_pipeline(tmp_path, silent_address, silent_address, ["orders"])
     with started("-f", path) as process:
-        _await_handlers(process)  # before that, a signal would just kill it
+        _await_handlers(process)  # before that, a signal would kill it
         process.send_signal(number)
         assert process.stderr
         assert "Stopping after" in process.stderr.readline() + process.stderr.readline()

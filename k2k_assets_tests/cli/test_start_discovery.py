@@ -1,4 +1,4 @@
-"""What `k2k start` finds, Dagster's definitions show; and nothing about that stands in the way of the copy."""
+"""Dagster's definitions show what `k2k start` discovers; an error there does not stop the copy."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_definitions_show_what_a_start_has_found(
     assert start(path) == 0
     text = path.read_text()
     for servers in (clusters.source_servers, clusters.target_servers):
-        text = text.replace(servers, NOBODY)  # whoever asked a broker now would fail
+        text = text.replace(servers, NOBODY)  # a request to a broker would fail now
     path.write_text(text)
     assert shown(path) == topics.keys()
     found = discovery.load(load_pipeline([path]).name)

@@ -1,4 +1,4 @@
-"""What `k2k start` imports: Java starts meanwhile, and each of these costs as much time as a start may take at all."""
+"""The imports of `k2k start` while Java starts: each forbidden one takes as long as a whole start may take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-# Of a start up to the moment in which Java is started, and of all of it.
+# The imports of a start before it starts Java, and all of its imports.
 _LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.start"
 _ALL = f"""
 {_LIGHT}

@@ -1,4 +1,4 @@
-"""`k2k start` on a real terminal: what it shows there, Ctrl-C, and in what state it leaves the terminal."""
+"""`k2k start` on a real terminal: its display, Ctrl-C, and the state of the terminal afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _MOVES = re.compile(r"(\x1b\[[0-9]*[A-K]|\r|\n)+")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CTRL_C = b"\x03"
-# Makes the terminal that standard input is the one of a new session, as a login does: Ctrl-C is a signal to all in it.
+# Makes standard input the terminal of a new session, as a login does: Ctrl-C signals all processes in it.
 _LOG_IN = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 _RECORDS = 100
 
@@ -73,7 +73,7 @@ class Terminal:
         while True:
             try:
                 self._shown += os.read(self._ours, 65536)
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has it open any more
                 return
 
     @property

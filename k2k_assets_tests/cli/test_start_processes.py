@@ -1,4 +1,4 @@
-"""`k2k start` as processes over Spark: its exit codes, two at once, and brokers that are killed below it."""
+"""`k2k start` as processes on Spark: exit codes, two at once, and killed brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from k2k_assets_tests.support.verifying import verify
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 PARTITIONS = 2
-# In transactions of one record they take a minute and more: a run is in their midst when something happens to it.
+# In transactions of one record they take more than a minute, so that faults strike in the middle of a run.
 MANY = 10_000
 
 
@@ -235,7 +235,7 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
             with writer.quiet():
                 await_all(first, path, clusters, topic)
         end(first)
-    # At least once the first has a producer that nobody fences, perhaps with records in its queue.
+    # At-least-once: the first has a producer that nobody fences, perhaps with records in its queue.
     verdict = verify(load_pipeline([path]), clusters.source_servers, clusters.target_servers, [topic], zombies=True)
     assert verdict.problems == []
     copied = copied_by(path, clusters)

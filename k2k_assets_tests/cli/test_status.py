@@ -1,4 +1,4 @@
-"""`k2k status`: the screen, the JSON, and how watching goes on and ends. What is read: tests of `status`."""
+"""`k2k status`: the screen, the JSON, and `--watch`. Tests of `status` cover the reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command whose output nobody reads any more goes on."""
+"""A command continues when the reader of its output ends."""
 
 from __future__ import annotations
 

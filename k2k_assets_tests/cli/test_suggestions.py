@@ -1,4 +1,4 @@
-"""Commands in messages can be copied: they name the files of this call."""
+"""Commands in messages are ready to copy: they name the files of this call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The failure that ended the program, written where an orchestrator looks for it."""
+"""The failure that ended the program, in the file that an orchestrator reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k-tool translate`: arguments, words, JSON and exit codes. On real clusters: tests of `translation`."""
+"""`k2k-tool translate`: arguments, text, JSON and exit codes. Tests of `translation` use real clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k validate`: what it says of a file alone, and of the two clusters; that it changes nothing."""
+"""`k2k validate`: its output for a file alone and with both clusters; it changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k-offset-mapping validate`: a file for the mapper alone is checked as what it is; so is the replicator's."""
+"""`k2k-offset-mapping validate`: checks a file that is only for the mapper, and the replicator's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the assignment topic says: instances, stops, claims, heartbeats, and nothing of other groups."""
+"""The state of the assignment topic: instances, stops, claims, heartbeats, without those of other groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assignment topic, followed: what makes it another one, and what cannot be read of it."""
+"""Following the assignment topic: when it is another topic, and records that cannot be read."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_claims_that_were_deleted_before_they_were_read_are_never_taken_for_none
     fixture.cluster._offsets["earliest"] = {fixture.at: 3}
     fixture.end_at(3)
     tail = fixture.begin()
-    tail.catch_up()  # what was deleted before is not missed
+    tail.catch_up()  # records that were deleted before are not missing
     fixture.cluster._offsets["earliest"] = {fixture.at: 5}
     fixture.end_at(5)
     fixture.log.fails = ClusterUnreachable("out of range")

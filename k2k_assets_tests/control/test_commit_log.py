@@ -1,4 +1,4 @@
-"""The commit topic: the newest record counts wherever it lies, and what cannot be read is never taken for nothing."""
+"""The commit topic: the newest record counts at any place, and an unreadable record never counts as absent."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_newest_record_counts_wherever_it_lies(clusters: KafkaSandbox, make:
         counts.append(copy(pipeline).topics[topic].records)
     old = read_all(target, commit_topic(pipeline))
     assert len({r.partition for r in old}) > 1
-    # An old writer's record that lands last of all, everywhere.
+    # The last record everywhere is from an old writer.
     stale = min((r for r in old if json.loads(r.value or b"")["kind"] == "commit"), key=lambda r: r.timestamp)
     produce(target, commit_topic(pipeline), [Record(stale.key, stale.value, partition=p) for p in range(3)])
 
@@ -142,7 +142,7 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     lenient = make([topic], mode, timeout=0.5, onCommitSyncTimeout="ignore")
     with both_clusters(lenient) as (of_source, of_target):
         cluster_id = of_source.cluster_id()
-        if mode == "enabled":  # a check, a sensor: nobody waits without end who only looks, and nobody guesses
+        if mode == "enabled":  # as in a check or a sensor: a reader neither waits forever nor guesses
             with pytest.raises(CommitLogBlocked, match=r"within 0\.3 s"):
                 read_commit_log(lenient, cluster_id, of_target, patience=0.3)
         else:

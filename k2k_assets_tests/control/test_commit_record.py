@@ -1,4 +1,4 @@
-"""Commit records: what is written can be read, by this release and by those that follow."""
+"""Commit records: this release and later ones can read what this one writes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_reason_is_written_as_text_for_older_releases_and_with_its_code_for_ne
     record = replace(RECORD, kind="release", reason=reason)
     body = json.loads(record.value_bytes())
     assert (body["reason"], body["stop"]["code"]) == (render(reason, with_code=False), reason.code)
-    # An older release passes over what it does not know.
+    # An older release ignores unknown fields.
     assert {name: value for name, value in body.items() if name not in ("reason", "stop", "kind")} == {
         name: value for name, value in json.loads(RECORD.value_bytes()).items() if name not in ("reason", "kind")
     }

@@ -1,4 +1,4 @@
-"""Settings under which records were copied: named by a fingerprint, kept as a document."""
+"""Settings under which records were copied: a fingerprint, and the document that it stands for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The bytes of every kind of record, as the topics of today's users hold them.
+"""The bytes of every kind of record, as in the topics of today's users.
 
-Compaction compares the bytes of keys, and older releases read what newer ones write: whatever writes the records, not
+Compaction compares the bytes of keys, and older releases read what newer ones write. So with any writer, not
 one byte may change.
 """
 
@@ -24,7 +24,7 @@ from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import OpenTransaction, RecordsDeleted, Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 
-# What JSON escapes and what it does not: two letters of UTF-8 and four, both separators of JavaScript, DEL.
+# Characters that JSON escapes, and others: two and four bytes in UTF-8, both separators of JavaScript, DEL.
 ODD = 'ü"\\/\b\f\n\r\t\x00\x1f\x7f\u2028\u2029😀'
 ODD_JSON = b'\xc3\xbc\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\x7f\xe2\x80\xa8\xe2\x80\xa9\xf0\x9f\x98\x80'
 MAX = 2**63 - 1

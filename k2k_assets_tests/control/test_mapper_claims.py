@@ -1,4 +1,4 @@
-"""What the assignment topic says of mappers."""
+"""Mappers in the assignment topic."""
 
 from __future__ import annotations
 

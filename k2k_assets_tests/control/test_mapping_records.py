@@ -1,4 +1,4 @@
-"""Mapping records: what is written can be read, by this release and by those that follow."""
+"""Mapping records: this release and later ones can read what this one writes."""
 
 from __future__ import annotations
 

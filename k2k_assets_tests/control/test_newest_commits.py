@@ -1,4 +1,4 @@
-"""The fold of the commit topic: the same answer in whatever order records are read, and however often."""
+"""The fold of the commit topic: the same answer in any order of records, and with repeated records."""
 
 from __future__ import annotations
 

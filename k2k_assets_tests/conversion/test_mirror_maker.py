@@ -1,4 +1,4 @@
-"""What becomes of MirrorMaker 2's settings."""
+"""Conversion of MirrorMaker 2's settings."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_what_is_no_such_file_is_said(text: str, why: str) -> None:
         convert(parse_properties(text))
 
 
-# Of MirrorMaker 2 4.3: the keys of its connectors, and what its own example file has.
+# Keys of MirrorMaker 2 4.3: those of its connectors, and those in its example file.
 _CONNECTOR_KEYS = """
 add.source.alias.to.metrics admin.timeout.ms checkpoints.topic.replication.factor config.properties.blacklist
 config.properties.exclude config.property.filter.class consumer.poll.timeout.ms emit.checkpoints.enabled

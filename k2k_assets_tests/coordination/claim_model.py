@@ -1,19 +1,19 @@
 """An explicit model of claimants of a partition, for `test_model.py`.
 
-It has the claims that the assignment topic tells of, the commit topic, and what the broker keeps of each transactional
-id: its epoch. What may happen, one step at a time, in any order:
+It has the claims in the assignment topic, the commit topic, and the broker's epoch of each transactional id. These
+steps may happen, one at a time, in any order:
 
-- a claimant takes the next step of `fencing_rules.py`: it is announced, inits its id, claims,
-  reads, fences the owner of a lower claim, marks that claim as fenced, looks for the position, commits, releases.
-  Between any two of its steps every other one may take any number of them: so a freeze is an interleaving like any
-  other, and a mark comes as late as can be;
-- a claimant is killed, or is refused by the broker, and begins anew, under its generation or a newer one;
-- a driver fences early whom an open transaction may belong to;
-- the cleaner compacts the assignment topic: a claim vanishes for whoever reads from now on, once a later record has its
-  key. Who has seen it before still knows it. With keys of their own (`own_keys`) only the tombstone of a claim has its
-  key, and then nobody counts the claim any more: this step changes nothing. That is the proof, and no omission.
+- a claimant takes the next step of `fencing_rules.py`: it is announced, initializes its id, claims, reads, fences the
+  owner of a lower claim, marks that claim as fenced, reads the position, commits, releases. Between any two of its
+  steps every other claimant may take any number of steps, so a freeze is an interleaving like any other, and a mark may
+  come as late as possible;
+- a claimant is killed, or the broker refuses it, and it begins again, under its generation or a newer one;
+- a driver fences early each claimant that may have an open transaction;
+- the cleaner compacts the assignment topic: new readers no longer see a claim after a later record with its key.
+  Earlier readers still know it. With a key for each claim (`own_keys`) only the tombstone of a claim has its key, and
+  then nobody counts the claim any more: this step changes nothing. That is the proof, not an omission.
 
-Worlds that differ only in what no step looks at are one (`World.canonical`). Decisions are made by the very functions
+Worlds that differ only in values that no step reads are the same (`World.canonical`). Decisions come from the functions
 that the engine uses.
 """
 
@@ -28,13 +28,13 @@ from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.fencing_rules import transactional_id
 
-# Of instances with two slots, and where one with three is among them.
+# For instances with two slots, and for a case with an instance of three.
 _IDS, _MORE_IDS = 4, 6
-# How many an instance has, unless the claimant's slot says that it has more.
+# Slots of an instance, unless the claimant's slot implies more.
 _SLOTS = 2
-# More worlds than this are an error: they would take more than some minutes.
+# More worlds than this are an error, because they would take too many minutes.
 _MOST = 5_000_000
-# Where a claimant has no transactional id, and what it can do only under one that it still holds.
+# Steps at which a claimant has no transactional id, and steps that need one that it still holds.
 _WITHOUT_ID = ("new", "init", "gone", "refused")
 _WRITES = ("claim", "mark", "commit", "release")
 _INSTANCE = InstanceRecord("", "p", 1, "", "", 0, 0)
@@ -141,7 +141,7 @@ class World(NamedTuple):
         for index, claimant in enumerate(claimants):
             if claimant.at not in _WITHOUT_ID:
                 users.setdefault(claimant.number, []).append(index)
-        # Claimants of the same slot are alike: sorted, worlds in which they have changed places are one.
+        # Claimants of the same slot are interchangeable, so they are sorted: swapped ones give the same world.
         order = sorted(range(len(claimants)), key=lambda i: claimants[i].told_apart_by)
         return World(
             claims=frozenset(ranked[claim] for claim in self.claims),
@@ -309,7 +309,7 @@ class Model:
         if higher and self._rules.yield_to_higher_claim:
             yield world.set(index, me._replace(at="release"))
             return
-        # A position that will be read again does not count: it follows none.
+        # A position that will be read again does not count.
         position = -1 if self._rules.position_after_fencing else world.newest[me.partition][1]
         yield world.set(index, me._replace(at="fence", lower=_in_order(lower), position=position))
 

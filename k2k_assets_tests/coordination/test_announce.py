@@ -1,4 +1,4 @@
-"""What an instance that announces itself removes of earlier ones."""
+"""Records of earlier instances that a new instance removes when it announces itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fencing the holders of many ids: as many at once as the pipeline says."""
+"""Fencing the holders of many ids, with the parallelism that the pipeline sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who yields to whom, and under which transactional id: pure decisions."""
+"""Which claimant yields to which, and under which transactional id: pure decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is alive, by when the last sign was read."""
+"""Which instance is alive, from the time of its last sign."""
 
 from __future__ import annotations
 

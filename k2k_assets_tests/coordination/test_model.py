@@ -1,6 +1,6 @@
-"""Every interleaving of two and three claimants that crash, freeze and come back: no position is committed twice.
+"""Every interleaving of two and three claimants that crash, freeze and resume: no position is committed twice.
 
-Two crash up to three times each, three of them once each, whether they knew of each other from the start or not.
+Two claimants crash up to three times each, or three once each; at the start they know each other or not.
 
 And none without end: claimants that nobody kills fence each other a limited number of times. Each rule is switched off
 once, and then a position is committed twice, or the fencing has no end (`own_number`: it matters to nobody's position
@@ -22,8 +22,8 @@ from k2k_assets_tests.support.storms import in_storms
 @pytest.mark.parametrize(
     ("slots", "lives", "announced", "at_least"),
     [
-        ([0, 0], [1, 1], False, 1_500),  # the same slot: who begins fences the other at once
-        ([0, 1], [1, 1], False, 5_000),  # another slot: the former owner is waited for, and fenced
+        ([0, 0], [1, 1], False, 1_500),  # the same slot: the one that begins fences the other at once
+        ([0, 1], [1, 1], False, 5_000),  # another slot: it waits for the former owner, and fences it
         ([0, 1, 0], [0, 0, 0], True, 3_000),
         ([0, 1, 2], [0, 0, 0], True, 1_500),  # one of them has more slots than the others
         *in_storms(
@@ -56,7 +56,7 @@ def test_no_position_is_committed_that_does_not_follow_the_last_one(
         ("position_after_fencing", [0, 1], 0, False),
         ("release_after_commit", [0, 1], 0, False),
         ("yield_to_newer_position", [0, 1], 1, False),
-        ("unique_claim_ids", [0, 1, 0], 1, False),  # a late mark is taken to be about a newer claim of the same id
+        ("unique_claim_ids", [0, 1, 0], 1, False),  # a late mark is read as one about a newer claim of the same id
         ("own_keys", [0, 1, 0], 1, False),  # the newer claim is compacted away, because the late mark has its key
         *in_storms(("unique_claim_ids", [0, 1, 0], 1, True), ("own_keys", [0, 1, 0], 1, True)),
     ],

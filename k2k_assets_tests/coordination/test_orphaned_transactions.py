@@ -1,4 +1,4 @@
-"""An open transaction of the dead in the commit topic holds up nobody until its time-out: nobody would wait so long."""
+"""A dead slot's open transaction in the commit topic delays nobody until its timeout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 Die = Callable[[int], None]
 
-# What nobody waits for within a test: who goes on all the same has not waited for it.
+# Longer than any test may take: a slot that continues has not waited for it.
 _FOR_EVER_SECONDS = 600
 
 
@@ -64,7 +64,7 @@ def die(clusters: KafkaSandbox, pipeline: Pipeline) -> Iterator[Die]:
         def leave(slot: int) -> None:
             topic = (pipeline.selection.literal or ())[0]
             own = transactional_id(pipeline.name, pipeline.group, slot)
-            # Its progress is in transactions in either mode; this sink can flush what it has not committed.
+            # Its progress is in transactions in both modes; this sink can flush uncommitted records.
             sink = TransactionalSink(
                 pipeline.client_properties("target", "producer"), own, ReportMode(lone_writer=True)
             )
@@ -130,7 +130,7 @@ def test_who_comes_after_the_dead_goes_on(
 
 @pytest.mark.parametrize(
     ("pipeline", "dead"),
-    # A driver looks twice, a second apart: only a longer window shows that it waits for more than its looks.
+    # A driver refreshes twice, a second apart; only a longer window shows that it waits for the transaction.
     [
         ((1, "enabled"), [2]),
         *in_storms(((4, "enabled"), [2]), ((4, "disabled"), [2]), ((1, "enabled"), [2, 3, 4, 5, 6])),

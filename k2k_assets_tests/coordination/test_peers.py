@@ -1,4 +1,4 @@
-"""What the driver of a run sees of others, also of what comes and goes between two of its looks."""
+"""What a driver sees of its peers, also of peers that come and go between two refreshes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 
 OURS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TOPIC_IDS = {OURS: "s", OTHER: "s"}
-# Whom `announce` names; it is played here.
+# A fake answer of `announce`.
 ANYBODY: Any = None
 
 

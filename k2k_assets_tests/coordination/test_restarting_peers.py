@@ -1,4 +1,4 @@
-"""Which instances are about to claim, and what they will claim again."""
+"""Which instances are about to claim partitions, and which ones they will claim again."""
 
 from __future__ import annotations
 

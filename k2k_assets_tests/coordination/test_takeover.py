@@ -1,4 +1,4 @@
-"""When an instance takes up what others have left: all at once, and not what they are about to take."""
+"""When an instance takes up released partitions: all at once, and none that peers are about to claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors say, and what is said of those that cannot."""
+"""Messages of errors, also of errors without a message."""
 
 from __future__ import annotations
 

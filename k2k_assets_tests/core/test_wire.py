@@ -1,4 +1,4 @@
-"""Keys and values of control topics: what a struct says is what is written, and what is accepted."""
+"""Keys and values of control topics: a struct decides what is written and what is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where output goes: ours to the screen, all other into the log."""
+"""Our output goes to the screen, all other output to the log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ with all_else_into(Path(sys.argv[1])) as console:
 
 def _read_all(screen: IO[bytes]) -> str:
     said = b""
-    with suppress(OSError):  # Linux' way to say that nobody holds the terminal any more
+    with suppress(OSError):  # Linux raises it when no process has the terminal open
         while more := screen.read(65536):
             said += more
     return said.decode()

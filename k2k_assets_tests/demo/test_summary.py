@@ -1,4 +1,4 @@
-"""The demo's last words: the numbers, and a failure for everything that is not as it must be."""
+"""The demo's summary: its numbers, and a failure for every fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is copied one to one, mappers of it, and what they did to groups."""
+"""A topic that is copied one to one, with mappers, and the results for its groups."""
 
 from __future__ import annotations
 

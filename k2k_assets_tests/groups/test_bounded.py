@@ -1,4 +1,4 @@
-"""A call of the client library that may never come back."""
+"""A call of the client library that may never return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of mappers: the later one is right, and the replicator passes them over."""
+"""Claims of mappers: the later one is right, and the replicator ignores them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
             other.write()
             first.write()
             first.ensure_newest()
-            other.ensure_newest()  # another pipeline's mapper is no rival
+            other.ensure_newest()  # another pipeline's mapper does not compete
             with MapperClaims(pipeline, target) as second:
                 assert second.write() == 2
                 second.ensure_newest()
@@ -61,7 +61,7 @@ def test_the_later_one_is_right(clusters: KafkaSandbox, tmp_path: Path) -> None:
                     first.ensure_newest()
         produce(servers, topic, [(b"not json", b"")], partition=0)
         with MapperClaims(pipeline, target) as third:
-            for _ in range(2):  # it is not passed over by asking again
+            for _ in range(2):  # a repeated call does not skip it
                 with pytest.raises(Refused, match=f"{topic}-0@4"):
                     third.ensure_newest()
         policy = pipeline.error_handling.model_copy(update={"on_control_message_deserialization_error": "ignore"})
@@ -112,7 +112,7 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
             with pytest.raises(Superseded):
                 first.ensure_newest()
             another.ensure_newest()
-            # As an older release writes it: nobody knows whose groups it moves.
+            # As an older release writes it: the record does not name the groups that it moves.
             old = MapperClaim(pipeline.name, None, "m", "there", 1, 1)
             produce(servers, pipeline.coordination.assignment.topic, [(old.key_bytes(), old.value_bytes())], 0)
             for claims in (second, another):

@@ -183,7 +183,7 @@ def test_the_window_that_remains(place: Place) -> None:
         # The record at 2 itself may have come while the assignment was waited for.
         assert first[0] in (2, 3), "the old position, not the pending one"
         await_held(place.servers, group, {place.t0: (6, "k2k_2.1")})
-        # It is seen by the next look.
+        # The next poll sees it.
         assert committer.commit([place.seen(group, 7)], Version(2, 2)).active == [group]
 
 
@@ -295,7 +295,7 @@ def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) ->
 def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
     names = [unique("g") for _ in range(3 * SHARDS)]
     gone = GroupDecision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
-    # The client asks again for as long as it may: the broker could be about to learn of the topic.
+    # The client retries until its deadline, because the broker might learn of the topic soon.
     report = place.claimed(timeout=5).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
     assert sorted(report.committed) == sorted(names)
     assert list(report.failed) == [gone.group]
@@ -306,7 +306,7 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
     """Each of them costs what the client asks for: in the same order each time they would starve the others."""
     monkeypatch.setattr(shard, "SEND_SECONDS", 0.5)
     missing = TopicPartition(unique("no-such-topic"), 0)
-    # Of one shard, so that all of them wait for each other.
+    # All in one shard, so that they wait for each other.
     of_shard = [name for name in (unique("g") for _ in range(80)) if zlib.crc32(name.encode()) % SHARDS == 0][:12]
     refused, good = of_shard[:6], of_shard[6:]
     committer = place.claimed(timeout=4)
@@ -350,9 +350,9 @@ def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None
 @pytest.mark.slow
 def test_a_target_that_does_not_answer(clusters: KafkaSandbox, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     group = unique("g")
-    # With time: the process that asks for groups is started in the middle of it.
+    # With a long deadline, because the process that reads groups starts in the middle of it.
     assert place.claimed().commit([place.decision(group, 1)], FIRST).committed == [group]
-    # The client waits for an answer for as long as a transaction may last.
+    # The client waits for an answer as long as a transaction may last.
     monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 4000)
     committer = place.claimed(timeout=4)
     clusters.target.pause()

@@ -1,4 +1,4 @@
-"""What happens between the look at the groups and the cut: answers must be right all the same."""
+"""Events between the poll of the groups and the cut do not make answers wrong."""
 
 from __future__ import annotations
 

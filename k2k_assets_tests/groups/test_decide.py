@@ -1,4 +1,4 @@
-"""What is committed and what is left alone, one rule after the other."""
+"""Which positions are committed and which are left alone, rule by rule."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from k2k_assets_tests.support.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
-# The hardest and the plainest at each change, each mode with each routing in `make storm`.
+# The hardest and the simplest case at each change; each mode with each routing in `make storm`.
 WORLDS = pytest.mark.parametrize(
     ("mode", "routing"),
     [
@@ -382,7 +382,7 @@ def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path:
         return len(read_all(source, topic)) < written / 2
 
     wait_until(is_compacted, 60, "the source to be compacted", interval=0.2)
-    set_config(source, topic, "min.compaction.lag.ms", str(24 * 3600 * 1000))  # as it is now it stays
+    set_config(source, topic, "min.compaction.lag.ms", str(24 * 3600 * 1000))  # no further compaction
     wait_until(lambda: _is_still(source, topic), 60, "the cleaner to end what it has begun")
     copy(pipeline)
     with translator_of(pipeline) as translator:

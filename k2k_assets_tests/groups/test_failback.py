@@ -178,7 +178,7 @@ def test_there_and_back_every_record_once(
     everything = [(r.partition, r.value) for r in read_all(source.servers, topic)]
     assert sorted([*first, *second, *third]) == sorted(everything)
 
-    # And it is kept in step on the target again.
+    # And the mapper moves it on the target again.
     decided = sync_once(pipeline).decisions[group]
     assert decided.commits
     assert {row.decision for row in decided.rows} == {CommitDecision.EXACT}
@@ -207,7 +207,7 @@ def test_there_and_back_with_a_reverse_pipeline(
         features=features,
         groups=groups,
         errorHandling={"onForeignWriter": "ignore"},
-        # There is no filter for copies yet: it begins behind those that came from the source.
+        # There is no filter for copies yet, so it begins after those that came from the source.
         consumer={"group.id": unique("back"), "auto.offset.reset": "latest"},
     )
 

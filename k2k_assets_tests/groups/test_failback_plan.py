@@ -1,4 +1,4 @@
-"""Where groups go on when they return to the source."""
+"""Where groups continue when they return to the source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATIC = Routing(topic=SinkTopic(static="all"), partition="source")
 SPREAD = Routing(topic=SinkTopic(static="all"), partition="producer")
 OURS = "k2k_1.1"
 
-# As drawn in `failback_plan`.
+# The picture in `failback_plan`.
 DRAWN = {XA0: [Run(0, 5, 4), Run(6, 10, 3)]}
 
 
@@ -71,7 +71,7 @@ def planned(
         (7, 2, 2, "kept"),
         (10, 5, 5, "kept"),  # 4 and 5 were never copied
         (9, 6, 6, "kept"),
-        (14, 17, 17, "kept"),  # it had read on the source what was not copied yet
+        (14, 17, 17, "kept"),  # it had read records on the source that were not copied yet
         (13, 17, 17, "kept"),
         (12, 17, 8, "exact"),  # but here it has not read 8 again
     ],
@@ -94,7 +94,7 @@ def test_one_to_one(on_target: int, on_source: int | None, offset: int, word: st
         (6, 4, "may be read again"),  # it has read 3 twice, and 4 once
         (7, 5, "exact"),
         (8, 6, "exact"),
-        (9, 6, "may be read again"),  # what lies behind the last run was sent, and never mapped
+        (9, 6, "may be read again"),  # records behind the last run were sent, and never mapped
     ],
 )
 def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int, offset: int, word: str) -> None:
@@ -159,7 +159,7 @@ def test_a_source_that_was_spread() -> None:
     (plan,) = planned({ALL0: 2, ALL1: 1}, {A0: 1}, by=by)
     assert [(row.offset, row.decision) for row in plan.rows] == [(3, "exact")]
     (plan,) = planned({ALL0: 2}, {A0: 1}, by=by)
-    assert plan.commits == {}  # of the other one it has read nothing: 1 is the first record that it has not read
+    assert plan.commits == {}  # it has read nothing of the other partition: 1 is the first unread record
     assert plan.rows[0].decision == "kept"
 
 
@@ -247,7 +247,7 @@ def test_what_a_reverse_pipeline_copied_without_mappings_is_not_guessed() -> Non
     forth = pipe(STATIC, {ALL0: Ends(0, 4)}, mapping(A0, 4, {ALL0: [Run(0, 0, 2), Run(3, 2, 1)]}))
     held = {"g": GroupOffsets("g", {ALL0: CommittedOffset(2)})}
     back_to = Routing(topic=SinkTopic(static="a"), partition="source")
-    # Nothing is covered up to its position; all is, and nothing was copied; nothing was copied yet.
+    # Nothing is covered up to its position; everything is covered and nothing was copied; nothing was copied yet.
     for covered, began, word in (((Covered(4, 4),), 0, "unknown"), ((Covered(0, 4),), 0, "exact"), ((), 4, "exact")):
         unmapped = replace(mapping(ALL0, 4, {}), covered=covered, began=began)
         back = Pipe({ALL0: unmapped}.__getitem__, back_to, CopiedAtCut({ALL0: 4}, {A0: Ends(0, 4)}, {"a": "id"}))

@@ -1,7 +1,7 @@
-"""The guard as a model: mappers that start, freeze and overlap in any order, on a source that moves and is rewound.
+"""A model of the guard: mappers start, freeze and overlap in any order, while groups on the source move and rewind.
 
-Two properties, whatever the order: an older observation never replaces what a newer one has said; and once the newest
-mapper has finished a poll, the target holds what that poll saw.
+Two properties hold in any order: an older observation never replaces a newer one; and once the newest
+mapper has finished a poll, the target has the positions of that poll.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Guarded(RuleBasedStateMachine):
         self.claims = 0
         self.newest_claim = -1
         self.held: CommittedOffset | None = None
-        self.held_seen = -1  # when the newest observation was made that agreed with what is held
+        self.held_seen = -1  # time of the newest observation that agrees with the committed offset
 
     @rule(position=st.integers(0, 5))
     def move_the_source(self, position: int) -> None:

@@ -1,4 +1,4 @@
-"""A mapper's sign of life, which goes on whatever happens to a single one."""
+"""A mapper's heartbeats, which continue when a single one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapper on real clusters: what becomes of groups in every state, and of two mappers at once."""
+"""The mapper on real clusters: groups in every state, and two mappers at once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_life_of_a_group(world: World) -> None:
         await_held(world, group, p0=5, p1=30)
 
         end = end_offsets(world.source, world.topic)[2]
-        commit(world.source, group, {t2: end + 20})  # beyond the log: of one that is no more
+        commit(world.source, group, {t2: end + 20})  # beyond the end of the log: from a deleted topic
         assert words(poller.poll(), group)[2] == "unknown"
         world.write()  # beyond what is copied
         assert words(poller.poll(), group)[2] == "ahead"
@@ -181,7 +181,7 @@ def test_two_pipelines_that_map_the_same_records(world: World, tmp_path: Path) -
     result = sync_once(world.pipeline([group], on_multiple_target_committed_offsets="ignore"))
     assert words(result, group) == {1: "exact"}
     await_held(world, group, p1=11)
-    # The others' mappings count no more when their topic is gone.
+    # Mappings of others no longer count when their topic is deleted.
     delete_topic(world.target, f"second.{world.topic}")
     assert sync_once(world.pipeline([group])).failed == {}
 
@@ -255,7 +255,7 @@ def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World,
         try:
             sync(pipeline, stop, observer=lambda _: has_polled.set(), timeout=3.0)
         except ClusterUnreachable:
-            if has_polled.is_set():  # before that it is no more than a slow machine
+            if has_polled.is_set():  # before that, the machine may only be slow
                 raise
 
     def mapper() -> None:

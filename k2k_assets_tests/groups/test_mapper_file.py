@@ -23,7 +23,7 @@ from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
-# As K2K's pages show it.
+# The example in K2K's documentation.
 MAPPER_ONLY = {
     "name": "offset-mapper",
     "license": {"acceptEula": True, "token": "x"},
@@ -83,7 +83,7 @@ def test_of_a_topic_that_was_routed_otherwise_the_newest_target_counts(tmp_path:
     for tables in (runs, dict(reversed(runs.items()))):
         mapping = PartitionMap(SourcePartition("c", "a", "id", 0), 0, (), tables)
         assert routing_of(pipeline, [mapping]).target_topic("a") == "new"
-    # Of the other partition nothing has come since; its offsets are higher, and its commit record is older.
+    # The other partition has no newer records; its offsets are higher, and its commit record is older.
     other = PartitionMap(
         SourcePartition("c", "a", "id", 1), 0, (), {old._replace(partition=1): RunTable.of([Run(0, 0, 99)])}
     )

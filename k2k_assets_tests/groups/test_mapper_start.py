@@ -1,4 +1,4 @@
-"""The start of a mapper: what it refuses, what it creates, and that it touches nothing before it knows all mappings."""
+"""The start of a mapper: refusals, created topics, and no commit before it knows all mappings."""
 
 from __future__ import annotations
 

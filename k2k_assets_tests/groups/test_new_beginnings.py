@@ -1,4 +1,4 @@
-"""Groups of topics whose copy does not hold all that the source has: nobody is moved past what is not there."""
+"""Groups of topics whose copy begins later than the source: no group moves past records that were not copied."""
 
 from __future__ import annotations
 

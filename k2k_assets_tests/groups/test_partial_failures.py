@@ -1,4 +1,4 @@
-"""What fails in part: one shard of a commit, one group of those that a new mapper looks at. Without a broker."""
+"""Partial failures without a broker: one shard of a commit, one of the groups that a new mapper reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the policies name everything that is needed to act."""
+"""Errors of the policies contain everything that a user needs to act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at groups that somebody else moves. On real clusters: `orchestration/assets/test_groups_on_clusters.py`."""
+"""Reading groups that another mapper moves; `orchestration/assets/test_groups_on_clusters.py` uses real clusters."""
 
 from __future__ import annotations
 

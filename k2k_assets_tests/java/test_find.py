@@ -1,4 +1,4 @@
-"""Java is looked for where Spark looks, and what is missing is said in one line."""
+"""The search for Java uses Spark's places, and one line says what is missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What ends a process that asks where groups stand does not end this one.
+"""A crash of the process that reads groups' positions does not end this process.
 
-What takes its process with it is shown, too: when that no longer happens, librdkafka has been mended, and `kafka.apart`
-may go.
+A test also shows the crash. When it no longer happens, librdkafka is fixed, and `kafka.apart`
+can be removed.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _nobody(timeout: float = 5.0) -> Cluster:
 
 
 def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
-    with _nobody(timeout=60.0) as cluster:  # a process starts slowly where much else does
+    with _nobody(timeout=60.0) as cluster:  # a process starts slowly on a busy machine
         assert cluster.apart(_die_at_first, tmp_path / "died") == "the second time"
         first = cluster.apart(_pid)
         assert cluster.apart(_pid) == first != os.getpid()

@@ -1,6 +1,6 @@
-"""A broken connection is never taken for an answer.
+"""A broken connection never counts as an answer.
 
-For an end offset the client hands out a number in its place; for other requests it has errors of its own.
+For an end offset the client returns a number instead; for other requests it has its own errors.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_what_breaks_is_no_refusal(clusters: KafkaSandbox, trouble: Trouble, occ
         fault = proxy.arm(Fault(Api.METADATA, trouble, occurrence))
         answers = []
         while not fault.happened.is_set():
-            if fault.request is not None:  # on a connection that the client had left by itself: the next one, then
+            if fault.request is not None:  # the client had closed this connection itself, so the next one
                 fault = proxy.arm(Fault(Api.METADATA, trouble))
             try:
                 answers.append(cluster.cluster_id())

@@ -1,4 +1,4 @@
-"""What comes along with an error is read again after it, never passed over."""
+"""Records that arrive with an error are read again, never skipped."""
 
 from __future__ import annotations
 

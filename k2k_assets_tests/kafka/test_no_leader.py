@@ -1,4 +1,4 @@
-"""Partitions without a leader: named, and no hindrance to the others."""
+"""Offline partitions are named, and do not delay the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk reading of offset ranges: committed records only, exactly those asked for, and an end in every case."""
+"""Bulk reading of offset ranges: exactly the committed records in the range, and it always ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is followed: what is read, what is lost, and what is another topic by now."""
+"""Following a topic: records, lost records, and a topic that was created again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed step says."""
+"""The message of a failed step."""
 
 from __future__ import annotations
 

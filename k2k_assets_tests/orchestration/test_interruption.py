@@ -1,4 +1,4 @@
-"""An interrupted step shows no frame of ours, whatever it was at."""
+"""An interrupted step shows no frame of ours, wherever it was interrupted."""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 

@@ -1,4 +1,4 @@
-"""No two names may meet: shown for any names, and for those that are known to trip Dagster."""
+"""No two names are equal: for any names, and for names that are known to confuse Dagster."""
 
 from __future__ import annotations
 

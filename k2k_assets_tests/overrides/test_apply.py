@@ -1,4 +1,4 @@
-"""Each loud stop, and the command that its message names: run, it lets the topic go on and changes nothing else."""
+"""Each loud stop with the command in its message: the command lets the topic continue and changes nothing else."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox,
     code, said = fixture.tool("set", "-o", f"{topic}:0:2", "--force")
     assert code == 0, said
 
-    produce(source, topic, [b"b"])  # the instance that was fenced stands by, and goes on where it was told to
+    produce(source, topic, [b"b"])  # the fenced instance stands by, and continues at the new position
     wait_until(lambda: fixture.newest(topic).position == 6, 60, "the copy to go on")
     running.end()
     kinds = [(r.kind, r.position) for r in commit_records(fixture.pipeline, fixture.target)]

@@ -1,4 +1,4 @@
-"""What an override may do, what it takes a word more for, and what it writes."""
+"""What an override may do, what needs another option, and what it writes."""
 
 from __future__ import annotations
 

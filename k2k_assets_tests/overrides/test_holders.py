@@ -1,4 +1,4 @@
-"""Who holds partitions that are to be set: whoever is alive, by what is read while it is watched."""
+"""Which living instances hold the partitions of an override, from the records that are read meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`k2k acls`: what it prints is what is required, as commands and as data."""
+"""`k2k acls` prints exactly the required permissions, as commands and as JSON."""
 
 from __future__ import annotations
 

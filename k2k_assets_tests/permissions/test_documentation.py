@@ -1,4 +1,4 @@
-"""The documented list of permissions is the one that the programs go by."""
+"""The documented permissions are those that the programs use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers say of authorized operations, played: some say nothing, or less than they could."""
+"""Fake answers of brokers about authorized operations: some have nothing, or less than they could."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own `kafka-acls.sh` takes what `k2k acls` prints, as it is printed, and with exactly that all is copied."""
+"""Kafka's `kafka-acls.sh` accepts the commands of `k2k acls`, and exactly these permissions are enough for a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On secured clusters: the listed permissions are enough, and without any one of them the start is refused by name."""
+"""On secured clusters the listed permissions are enough; without any one of them the start names it and refuses."""
 
 from __future__ import annotations
 

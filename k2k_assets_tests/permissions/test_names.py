@@ -1,4 +1,4 @@
-"""From a selection to the patterns of ACLs: they cover all that is selected, and little else."""
+"""The ACL patterns of a selection cover all selected topics, and few others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of permissions: what is in it, what is not, and that the source is only read."""
+"""The list of permissions: its entries, and that the source is only read."""
 
 from __future__ import annotations
 

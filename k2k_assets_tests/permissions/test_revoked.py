@@ -1,4 +1,4 @@
-"""G7 where a permission is taken away while it copies: that topic stops, and the others go on."""
+"""G7 when a permission is revoked during a copy: that topic stops, and the others continue."""
 
 from __future__ import annotations
 

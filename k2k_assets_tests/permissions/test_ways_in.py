@@ -1,4 +1,4 @@
-"""On secured clusters: the ways in, with a source that may only be read, and the doors that stay closed."""
+"""Authentication on secured clusters: accepted methods, with a read-only source, and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything with a user who may do only what `k2k acls` prints, as processes; and no secret in what they wrote."""
+"""All programs as processes with only the permissions from `k2k acls`; their output has no secret."""
 
 from __future__ import annotations
 

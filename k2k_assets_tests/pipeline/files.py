@@ -1,4 +1,4 @@
-"""Pipeline files for tests: the tutorial's smallest one, and changes to it."""
+"""Pipeline files for tests: the smallest file of the tutorial, and changes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From Java's client properties to librdkafka's; the real library is asked what it takes."""
+"""Translation of Java's client properties to librdkafka's, checked with the real library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML to a tree with lines: what is read, what is refused, and how fast a hostile file is given up."""
+"""YAML to a tree with lines: accepted and refused documents, and quick refusal of hostile files."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
     ids=["aliases", "flow lists", "flow maps", "block lists", "block maps", "long list", "many keys", "long text"],
 )
-@pytest.mark.timeout(60)  # half a second, or hours: nothing lies between
+@pytest.mark.timeout(60)  # it takes half a second or hours
 def test_hostile_documents_are_given_up_at_once(text: str) -> None:
     refused(text)
 

@@ -1,4 +1,4 @@
-"""The examples load, and the reference page is what the models say."""
+"""The examples load, and the reference page agrees with the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of features that are off are read and checked; what is on and not built is refused with what to take out."""
+"""Sections of disabled features are checked; an enabled feature that is not built is refused, with what to remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`groups` and what else the offset mapper reads of the file."""
+"""`groups` and the other keys of the offset mapper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` lines as people write them."""
+"""Usual `sasl.jaas.config` lines."""
 
 from __future__ import annotations
 

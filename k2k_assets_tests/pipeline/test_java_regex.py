@@ -1,4 +1,4 @@
-"""Java's regular expressions with Python's engine: same matches on topic names, refusals instead of surprises."""
+"""Java's regular expressions in Python: the same matches on topic names; differences are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schema for editors: as published, and of one mind with the models about files."""
+"""The JSON Schema for editors: as published, and it accepts the same files as the models."""
 
 from __future__ import annotations
 

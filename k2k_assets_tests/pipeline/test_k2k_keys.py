@@ -1,4 +1,4 @@
-"""Every key of K2K's language is accepted; what is not built yet, while its feature is off."""
+"""Every key of K2K's language is accepted; keys of features that are not built, while these are disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading: merging, all faults at once with file, line and hint, secrets, and files that are no files."""
+"""Loading: merging, all faults at once with file, line and hint, secrets, and paths that are not files."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def refused(file: str, mode: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), file)
 
-    # Played: root may read every file, whatever its mode.
+    # Fake, because root may read every file.
     monkeypatch.setattr(loader, "open", refused, raising=False)
     with pytest.raises(PipelineFileError, match=r"f\.yaml: cannot be read: Permission denied"):
         load_pipeline(tmp_path / "f.yaml")

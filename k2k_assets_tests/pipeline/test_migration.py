@@ -1,4 +1,4 @@
-"""`k2k migrate`: the same pipeline in today's spellings, with comments and variables as they stand in the file."""
+"""`k2k migrate`: the same pipeline in today's spellings, with its comments and variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of K2K 0.1 and other old spellings: understood, with a warning that shows today's; each fault told once."""
+"""Files of K2K 0.1 and other old spellings: accepted with a warning that shows today's; each fault once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`replication[].source.start`: what is understood, what is refused, and what stands above what."""
+"""`replication[].source.start`: accepted and refused values, and precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables in the file: where values come from, what they cannot do, and that no message shows one."""
+"""Variables in the file: sources of values, limits of values, and that no message shows one."""
 
 from __future__ import annotations
 

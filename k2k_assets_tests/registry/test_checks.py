@@ -1,4 +1,4 @@
-"""The checks compare through the mapping of schema ids: with both registries, and without a word of who has mapped."""
+"""The checks compare through the mapping of schema ids, with both registries."""
 
 from __future__ import annotations
 

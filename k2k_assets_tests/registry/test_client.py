@@ -1,4 +1,4 @@
-"""What the client makes of registries that are not what they should be; nothing of it is a traceback for the user."""
+"""The registry client with faulty registries: a user never sees a traceback."""
 
 from __future__ import annotations
 

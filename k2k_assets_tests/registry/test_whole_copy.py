@@ -70,7 +70,7 @@ def test_records_are_decoded_on_the_target(
     mapped = values_of(clusters.target_servers, f"copy.{topic}")
     assert [read(value) for value in mapped] == list(range(500))
     assert mapped[0] != values_of(clusters.source_servers, topic)[0]
-    if mode == "enabled":  # at least once may copy twice what was in flight
+    if mode == "enabled":  # at-least-once may copy records in flight twice
         assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
 
 

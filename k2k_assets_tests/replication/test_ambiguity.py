@@ -1,4 +1,4 @@
-"""G1 and G2 where nobody knows what was executed: answers that are dropped, late or cut off, on both sides."""
+"""G1 and G2 with unknown outcomes: answers are dropped, delayed or cut off, on both sides."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ READS = [
     *((Api.LIST_OFFSETS, step, ANY, n) for step, n in (("begin", 1), ("begin", 2), ("again", 1))),
     *((Api.FETCH, step, ANY, n) for step, n in (("begin", 1), ("begin", 2), ("start", 1), ("first", 1), ("middle", 1))),
 ]
-# What the reader of the source asks now and then, whatever the step.
+# Requests that the consumer of the source sends now and then, at any step.
 NOW_AND_THEN = [
     *((Api.METADATA, step, READER) for step in ("first", "middle", "last", "release")),
     *((Api.FETCH, step, ANY) for step in ("last", "release")),
 ]
-# What the target is asked before anything is copied: who works, and how far.
+# Requests to the target before anything is copied: instances and positions.
 POSITIONS = [
     *((Api.LIST_OFFSETS, "again", n) for n in range(1, 9)),
     *((Api.FETCH, "again", n) for n in range(1, 5)),
@@ -91,7 +91,7 @@ def fencing(trouble: Trouble, exactly_once: bool) -> list[Case]:
     ]
 
 
-# What a copy cannot do without: a side's request, what it carries, and whether exactly once. The last one fences.
+# Requests that a copy needs: the cluster, the request, its content, and whether exactly-once. The last one fences.
 SAMPLED = [
     ("source", Api.FETCH, ANY, True),
     ("source", Api.METADATA, ANY, True),

@@ -1,4 +1,4 @@
-"""G2: nothing lost, order kept, and duplicates only of what lies after the last commit record."""
+"""G2: nothing is lost, order is kept, and only records after the last commit record are duplicated."""
 
 from __future__ import annotations
 

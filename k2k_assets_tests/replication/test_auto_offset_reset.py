@@ -1,4 +1,4 @@
-"""G7: `auto.offset.reset` says where a partition without a position begins. It hides no loss from one that has one."""
+"""G7: `auto.offset.reset` decides where a partition without a position begins; it hides no loss from others."""
 
 from __future__ import annotations
 

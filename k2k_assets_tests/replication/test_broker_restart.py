@@ -1,4 +1,4 @@
-"""A broker that dies or pauses is waited for: a continuous copy goes on by itself, as its mode promises."""
+"""A continuous copy waits for a broker that dies or pauses, and continues by itself with its guarantee."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from k2k_assets_tests.support.verifying import verify
 
 pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
 
-# What clients wait for, and for how long a broker is frozen: longer than that.
+# The clients' timeout, and the longer time for which a broker is frozen.
 REQUEST_SECONDS, TRANSACTION_SECONDS, FROZEN_SECONDS = 2, 4, 7
 
 

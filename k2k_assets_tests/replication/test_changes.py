@@ -1,4 +1,4 @@
-"""What the source gets while a copy runs: new topics that the pattern matches, and new partitions."""
+"""New topics that the pattern matches, and new partitions, while a copy runs."""
 
 from __future__ import annotations
 

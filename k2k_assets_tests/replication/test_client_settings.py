@@ -1,4 +1,4 @@
-"""What the target's brokers have to allow is checked before anything is copied."""
+"""Settings that the target's brokers must allow are checked before anything is copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks that jump: order and progress rest on offsets and generations, never on the time of day."""
+"""Clocks that jump: order and progress depend on offsets and generations, never on the wall clock."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_jumps_between_and_during_runs(
     topic = create_topic(clusters.source_servers, unique("clock"), 2)
     writer = NumberedWriter(clusters.source_servers, [], 0)
     pipeline = make(topic, mode)
-    # A day ahead, a day back, and one that runs backwards by minutes with each look.
+    # A day ahead, a day back, and a clock that goes back by minutes at each reading.
     for off, steps in ((DAY, 0.0), (-DAY, 0.0), (0.0, -300.0), (0.0, 300.0)):
         clock.off, clock.steps = off, steps
         for partition in range(2):

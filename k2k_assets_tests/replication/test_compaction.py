@@ -1,4 +1,4 @@
-"""G6 on an assignment topic from which the broker's real cleaner removes whatever it may, as soon as it may."""
+"""G6 on an assignment topic that the broker's real cleaner compacts as early as possible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.sto
 
 SECONDS = 60.0
 PARTITIONS = 4
-# Closed at nearly each record, cleaned at once; tombstones are gone with the next cleaning.
+# Segments close at nearly each record and are cleaned at once; the next cleaning removes tombstones.
 EAGER = {
     "cleanup.policy": "compact",
     "segment.ms": "100",
@@ -188,7 +188,7 @@ def test_instances_take_over_from_each_other(fixture: CompactionFixture) -> None
         fixture.await_compaction(claims)
         claims = fixture.held()
         newer.leave()
-        fixture.copy_some()  # the one that has stood by goes on
+        fixture.copy_some()  # the instance that stood by continues
         fixture.await_compaction(claims)
     older.leave()
     fixture.assert_copied()

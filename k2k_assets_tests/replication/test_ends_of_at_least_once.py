@@ -1,4 +1,4 @@
-"""Where at least once goes another way than exactly once, and no fault on real brokers brings it about for certain."""
+"""Cases only of at-least-once that no fault on real brokers causes for certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replication tells while it runs: each event once, with sums that are those of the copy."""
+"""Events of a running replication: each comes once, and their sums agree with the copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G1: every committed source record is on the target once, in order, whatever is killed, whenever."""
+"""G1: every committed source record is on the target once, in order, with any process killed at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G3: what arrives is what was written, byte for byte, unless the pipeline asks for something else."""
+"""G3: records arrive unchanged, byte by byte, unless the pipeline changes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 pytestmark = pytest.mark.integration
 
 YEAR_2100 = 4_102_444_800_000
-# What is older than a week the brokers would delete, half a minute after their start and then every five minutes.
+# The brokers delete records older than a week, half a minute after their start and then every five minutes.
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -1,4 +1,4 @@
-"""`replication[].source.start` on real clusters: it counts where there is no position, and nowhere else."""
+"""`replication[].source.start` on real clusters: it only counts for partitions without a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases that an adversarial review found: each one broke a guarantee once."""
+"""Cases from an adversarial review: each once broke a guarantee."""
 
 from __future__ import annotations
 

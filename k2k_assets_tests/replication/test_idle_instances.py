@@ -1,6 +1,6 @@
-"""G6 when nothing happens: instances that have nothing to copy leave those alone that have.
+"""G6 when nothing happens: instances with nothing to copy do not disturb the others.
 
-Nobody is fenced, no partition changes hands, and where one leaves, one of the others goes on.
+Nobody is fenced, no partition changes its owner, and when an instance ends, another one continues.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from k2k_assets_tests.support.takeovers import (
 pytestmark = pytest.mark.integration
 
 PARTITIONS, SLOTS = 3, 8
-# Signs of life come much more often than by default: a machine that is busy for seconds makes nobody silent.
+# Heartbeats are much more frequent than by default, so that a busy machine makes nobody silent.
 GRACE_SECONDS, HEARTBEAT_SECONDS = 4, 0.5
-# How many of them take longer than the grace window.
+# So many of them take longer than the grace window.
 GRACE_HEARTBEATS = int(GRACE_SECONDS / HEARTBEAT_SECONDS) + 1
 
 
@@ -432,7 +432,7 @@ def release_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
     """Waits until a generation above `after` holds all partitions, and returns it."""
-    seen: list[int] = []  # the one that was awaited: a moment later a slot may have begun anew
+    seen: list[int] = []  # the expected value; a moment later a slot may have begun again
 
     def newer_holds_all() -> bool:
         seen.append(held_by(clusters, pipeline, PARTITIONS))

@@ -1,6 +1,6 @@
-"""Named interleavings of positions: what happens at the worst moment, with the rule that closes it and without.
+"""Named interleavings of positions: the worst moment of each, with the rule that prevents damage and without it.
 
-The table is in `docs/guarantees.md`. Without its rule each one must do its damage, or the test proves nothing.
+The table is in `docs/guarantees.md`. Without its rule each one must cause damage, or the test proves nothing.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ def test_an_assignment_topic_that_was_created_anew(
             copy_alone(pipeline)
         assert values(target, topic) == OLD
     else:
-        # The rule, where the driver and where each slot has the positions in hand.
+        # The rule: the driver and each slot check again after they have read the positions.
         monkeypatch.setattr(Peers, "ensure_not_lost", lambda *_: None)
         monkeypatch.setattr(Session, "_ensure_newest", lambda *_: None)
         copy_alone(pipeline)

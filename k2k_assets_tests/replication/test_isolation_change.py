@@ -1,4 +1,4 @@
-"""A pipeline whose consumer reads more, or less, than before goes on where it was: nothing was truncated."""
+"""A change of the consumer's isolation level: the pipeline continues at its position; nothing was truncated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """SIGKILL at each step of a transaction, to each of the processes that a `k2k start` on Spark consists of.
 
-A worker freezes at the step, so that the step is certain; then the victim is killed, and the worker, where it lives,
-goes on from there with nobody above it.
+A worker freezes at the step, so that the step is certain; then the process is killed, and the worker, if it lives,
+continues without its parent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker loses the marker of a transaction, as Kafka 4.3.1 can when it restarts: the transaction hangs for ever.
+"""A broker loses the marker of a transaction, as Kafka 4.3.1 can when it restarts: the transaction hangs forever.
 
-The marker is cut off the target partition's log while the broker is down; its coordinator takes the transaction for
+The marker is cut off the target partition's log while the broker is down; for the coordinator the transaction has
 ended.
 """
 

@@ -1,4 +1,4 @@
-"""G7: what cannot be copied stops its topic with topic, partition, offsets and what to do; the others go on."""
+"""G7: a fault stops its topic with topic, partition, offsets and what to do; the other topics continue."""
 
 from __future__ import annotations
 

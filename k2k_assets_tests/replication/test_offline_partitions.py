@@ -1,4 +1,4 @@
-"""One partition without a leader, on the source or on the target: the others are copied, and it is named."""
+"""One offline partition on the source or on the target: the others are copied, and it is named."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from k2k_assets_tests.support.verifying import verify
 pytestmark = pytest.mark.integration
 
 WINDOW = Window(timedelta(minutes=1), timedelta(seconds=1))
-# A node that comes back, on a machine that does other things too.
+# Longest restart of a node on a busy machine.
 SECONDS = 90.0
 ONE_SLOT, TWO_SLOTS = (1, WINDOW), (2, UntilCaughtUp())
-# Whose partition, and `features.exactlyOnce`.
+# The cluster of the partition, and `features.exactlyOnce`.
 SOURCE, TARGET = ("source", "enabled"), ("target", "enabled")
 SOURCE_AT_LEAST_ONCE, TARGET_AT_LEAST_ONCE = ("source", "disabled"), ("target", "disabled")
 
@@ -110,7 +110,7 @@ def fixture(
 def test_a_run_with_an_end_stops_it_by_name(
     fixture: Fixture, cores: int, extent: Extent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Long enough for a leader that is only elected, or not known yet; how long a run waits is tested elsewhere.
+    # Long enough for a leader election; another test checks how long a run waits.
     monkeypatch.setattr(offline_partitions, "_PATIENCE_SECONDS", 5.0)
     monkeypatch.setattr(offline_partitions, "_POLL_SECONDS", 0.1)
     fixture.write(0)

@@ -1,4 +1,4 @@
-"""The plan: the same everywhere and for ever, nobody left out, nobody twice."""
+"""The plan: the same everywhere and at any time; each partition is in it once."""
 
 from __future__ import annotations
 

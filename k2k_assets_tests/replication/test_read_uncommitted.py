@@ -1,4 +1,4 @@
-"""At least once, a pipeline may read what is not committed: its runs with an end end where that does."""
+"""At-least-once with `read_uncommitted`: runs with an end stop at the high watermark."""
 
 from __future__ import annotations
 

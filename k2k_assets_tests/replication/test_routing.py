@@ -42,7 +42,7 @@ def pipeline_for(
     )
 
 
-# Not long ago: the brokers would delete what is older than a week.
+# Recent, because the brokers delete records older than a week.
 WRITTEN = int(time.time() * 1000) - 60_000
 
 

@@ -1,4 +1,4 @@
-"""A slot whose task Spark runs a second time in one generation."""
+"""Spark runs the task of a slot a second time in one generation."""
 
 from __future__ import annotations
 

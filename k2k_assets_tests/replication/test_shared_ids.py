@@ -1,4 +1,4 @@
-"""G6 where instances copy different topics: they share, and an id is of one of them only."""
+"""G6 with instances that copy different topics: no two of them use the same transactional id."""
 
 from __future__ import annotations
 

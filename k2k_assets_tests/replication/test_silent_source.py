@@ -1,4 +1,4 @@
-"""A consumer that stands still beside a source that has records."""
+"""A consumer that returns nothing although the source has records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_consumer_that_stands_still_is_replaced(
 
     def first_stands_still(self: LibrdkafkaSource, *rest: object) -> None:
         made(self, *rest)  # type: ignore[arg-type]
-        # Only the first is not waited for: its successor may need long for its first fetch.
+        # Only the first consumer is replaced quickly, because the next one may need long for its first fetch.
         monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 15.0 if still else 0.5)
         if not still:
             still.add(self)

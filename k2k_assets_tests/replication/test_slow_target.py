@@ -1,4 +1,4 @@
-"""A target behind a slow line gets transactions that it can take before they time out."""
+"""A target behind a slow network gets transactions that it can accept before they time out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine on Spark: separate executors, the stop record, and what dies below it."""
+"""The engine on Spark: separate executors, the stop record, and processes that die."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_separate_executors_copy_and_heed_the_stop_record(tmp_path: Path, cluste
         end(process)
     assert_exact_copy(clusters, path, topic)
     assert len({worker.pid for worker in workers}) == 2
-    # The slots ended by themselves, with a release after the last transaction: nobody had to kill them.
+    # The slots ended by themselves, with a release after the last transaction.
     last = {r.source: r.kind for r in commit_records(load_pipeline([path]), clusters.target_servers)}
     assert list(last.values()) == ["release"] * PARTITIONS
 

@@ -1,4 +1,4 @@
-"""How runs end on purpose: what is in hand is committed, partitions and claims are released, the next run goes on."""
+"""Runs that are stopped: pending records are committed, claims are released, and the next run continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that a network held back and that arrive later, while the next transaction is open."""
+"""Requests that the network delays until the next transaction is open."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _StraySink(WrappedSink):
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         super().write_control(topic, partition, key, value)
-        if isinstance(self._sink, AtLeastOnceSink):  # whose transactions hold nothing else
+        if isinstance(self._sink, AtLeastOnceSink):  # its transactions contain nothing else
             self._straying.written(self._sink._control._producer)
 
     def commit(self) -> None:
@@ -106,7 +106,7 @@ class _StraySink(WrappedSink):
 
 
 def copy_with_stray(clusters: KafkaSandbox, pipeline: Pipeline, proxy: Proxy, api: Api, fails: bool) -> Straying:
-    # At least once there is a producer without an id, too.
+    # At-least-once also has a producer without a transactional id.
     carrying = f"k2k.{pipeline.name}".encode() if api == Api.INIT_PRODUCER_ID else b""
     straying = Straying(proxy, api, fails, carrying)
     with sinks_wrapped(pipeline, straying.wrap):
@@ -148,14 +148,14 @@ def test_a_stray_commit_tears_no_transaction(
     if rule == "without the rule":
         monkeypatch.setattr(control_writer, "ensure_unambiguous", lambda seconds: None)
     with Proxy(target) as proxy:
-        # Or else the torn transaction is taken for somebody else's, which stops the topic.
+        # Else the torn transaction would count as foreign, which stops the topic.
         handling = {"onForeignWriter": "ignore"}
         pipeline = behind(proxy, tmp_path, source, written, mode, sink={"prefix": prefix}, errorHandling=handling)
         straying = copy_with_stray(clusters, pipeline, proxy, Api.END_TXN, fails=True)
         lost = straying.fault.request
         assert lost is not None
         again = next(r for r in proxy.seen(Api.END_TXN) if r.at > lost.at)
-    # What the rule builds on: the client never sends a commit again any sooner.
+    # The rule needs this: the client never repeats a commit earlier.
     assert again.at - lost.at >= control_writer.AMBIGUOUS_AFTER_SECONDS
     assert straying.answer is not None
     error = end_txn_error(straying.answer, lost.version)

@@ -1,4 +1,4 @@
-"""G6: one writer per partition; who was taken over from can commit nothing, and stands by."""
+"""G6: one writer per partition; a superseded instance can commit nothing, and stands by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers that come back from the dead: frozen past every time-out, overtaken, or started twice."""
+"""Writers that resume too late: frozen beyond every timeout, superseded, or started twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from k2k_assets_tests.support.verifying import Verdict, verify
 pytestmark = pytest.mark.integration
 
 TRANSACTION_SECONDS = 1.0
-# How long a slot sleeps: just past its transaction, or far longer.
+# Seconds that a slot is frozen: slightly more than its transaction timeout, or much more.
 SHORT, LONG = TRANSACTION_SECONDS + 0.5, 25.0
 PARTITIONS = 2
 Make = Callable[[str], Pipeline]

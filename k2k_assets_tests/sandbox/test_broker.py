@@ -1,4 +1,4 @@
-"""Brokers come back on the same port with the same data, and say why when they do not."""
+"""Brokers restart on the same port with the same data; otherwise an error says why."""
 
 from __future__ import annotations
 

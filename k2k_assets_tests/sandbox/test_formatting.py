@@ -1,4 +1,4 @@
-"""What was kept from Kafka's storage tool makes the directory that the tool would make."""
+"""The remembered output of Kafka's storage tool gives the same directory as the tool."""
 
 from __future__ import annotations
 

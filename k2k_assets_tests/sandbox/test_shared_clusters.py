@@ -1,4 +1,4 @@
-"""The clusters that all processes share which run tests."""
+"""The clusters that all test processes share."""
 
 from __future__ import annotations
 

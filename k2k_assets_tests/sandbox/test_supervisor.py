@@ -1,4 +1,4 @@
-"""No broker outlives the process that started it, however that one ends."""
+"""No broker outlives the process that started it, in whatever way that ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample traffic holds what it says, and transactions behave as real ones do."""
+"""The sample traffic has the documented records, and its transactions behave like real ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.groups import held
 
-# The names of the sample topics are others' too.
+# Other tests use the names of the sample topics too.
 pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]
 
 

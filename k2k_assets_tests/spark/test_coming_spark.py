@@ -1,4 +1,4 @@
-"""Spark that is still starting: nobody takes anything over before it has, and nobody waits for it in vain."""
+"""Spark while it starts: no takeover before it has started, and no endless wait for it."""
 
 from __future__ import annotations
 

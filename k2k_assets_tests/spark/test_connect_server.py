@@ -1,4 +1,4 @@
-"""A Spark Connect server that cannot be reached is told in bounded time; pyspark itself would try for ten minutes."""
+"""An unreachable Spark Connect server is reported in bounded time; pyspark itself would try for ten minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark below a run of Dagster: one Java process for the copy and for what comes after it, gone when the run is."""
+"""Spark in a run of Dagster: one Java process for the copy and the later steps, which ends with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way to Spark's Java process: taken only where spark-submit would find nothing to look at."""
+"""The direct start of Spark's Java process, only used if spark-submit would have nothing to resolve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
     for name in [*os.environ]:
         if name.startswith(("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # to be put back
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # so that monkeypatch restores it
     monkeypatch.setenv("PYSPARK_PYTHON", "python3")
     return run
 

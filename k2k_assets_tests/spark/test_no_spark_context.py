@@ -1,4 +1,4 @@
-"""The engine needs no SparkContext, so it runs on Spark Connect too; what starts and replaces the JVM looks at one."""
+"""The engine needs no SparkContext, so it runs on Spark Connect too; only code that starts the JVM uses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary directories go with the process that made them, at the latest when the next one is made."""
+"""Temporary directories are removed with their process, or when the next one is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that Python workers are forked from: the one that is ready, or the one that Spark starts."""
+"""The process from which Python workers are forked: the prepared one, or the one that Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a slot ended comes from Spark's workers to the driver as it was."""
+"""The result of a slot comes unchanged from Spark's workers to the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes is used where it is, once, beside what the user has set."""
+"""The archive of Spark's classes is used if it exists, once, beside the user's settings."""
 
 from __future__ import annotations
 

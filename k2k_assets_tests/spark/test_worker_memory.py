@@ -1,4 +1,4 @@
-"""A worker that is used again and again holds no more than one that is new."""
+"""A reused worker needs no more memory than a new one."""
 
 from __future__ import annotations
 

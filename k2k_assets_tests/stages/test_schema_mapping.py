@@ -1,4 +1,4 @@
-"""Schema ids in keys and values become those of the target's registry."""
+"""Schema ids in keys and values are replaced by those of the target's registry."""
 
 from __future__ import annotations
 

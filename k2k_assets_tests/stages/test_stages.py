@@ -1,4 +1,4 @@
-"""The stages that a pipeline needs, and what they do to a chunk."""
+"""The stages of a pipeline, and their effect on a chunk."""
 
 from __future__ import annotations
 

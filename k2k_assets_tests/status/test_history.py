@@ -1,4 +1,4 @@
-"""What was copied lately, from the counters of commit records."""
+"""Recently copied records, from the counters of commit records."""
 
 from __future__ import annotations
 

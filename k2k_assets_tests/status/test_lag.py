@@ -1,4 +1,4 @@
-"""Lag in offsets and seconds, from what was read."""
+"""Lag in offsets and seconds."""
 
 from __future__ import annotations
 

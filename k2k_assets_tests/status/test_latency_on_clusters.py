@@ -38,12 +38,12 @@ def test_latency_is_that_of_the_last_record_below_the_position(clusters: KafkaSa
     kafka.produce(source, topic, [_old(9000), _old(300)], partition=1, transactional_id=kafka.unique("writer"))
     kafka.produce(source, topic, [_old(-600)], partition=2)
     copy(pipeline)
-    # What comes later has not been copied, and is not taken for what has.
+    # Later records are not copied, and must not count as copied.
     kafka.produce(source, topic, [_old(1)] * 3, partition=0)
     kafka.produce(source, topic, [_old(1)] * 3, partition=1)
     with both_clusters(pipeline) as (left, right), CommitLatency(pipeline) as latency:
         log = read_commit_log(pipeline, left.cluster_id(), right)
-        # As they are while a copy goes on: the end of a run releases them.
+        # As during a copy, because the end of a run releases the partitions.
         commits = [replace(record, kind="commit") for record in log.positions.values()]
         found = {tp.partition: seconds for tp, seconds in latency.measure(commits).items()}
         released = latency.measure([replace(record, kind="release") for record in commits])

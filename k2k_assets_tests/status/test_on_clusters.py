@@ -1,4 +1,4 @@
-"""How far a copy is, read from real clusters; the copy is a real one."""
+"""The status of a real copy on real clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the commit log: positions with their lag, and what is stopped."""
+"""The rows of the commit log: positions with their lag, and stopped partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the faults of a storm act upon: two brokers, the instances of a pipeline, a writer at the source."""
+"""The environment of a storm: two brokers, the instances of a pipeline, a writer to the source."""
 
 from __future__ import annotations
 

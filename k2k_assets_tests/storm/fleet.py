@@ -1,4 +1,4 @@
-"""The processes of one kind in a storm: those that run, those that have ended, and whether each had a reason to."""
+"""The processes of one kind in a storm: running ones, ended ones, and whether each had a reason to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups in a storm: applications that read the source go on and back, and each commit is remembered."""
+"""Consumer groups in a storm: their positions on the source move forward and back, and each commit is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from k2k_assets_tests.support.offsets_topic import group_commits
 from k2k_assets_tests.support.verifying_groups import GroupPartition, Held
 
 _COMMIT_SECONDS = 10.0
-# Of ten commits so many go on, back to something that was read before, and to the end.
+# Of ten commits so many go forward, back to an earlier record, and to the end.
 _WAYS = {"on": 6, "back": 1, "end": 3}
 
 

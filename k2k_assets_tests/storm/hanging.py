@@ -1,4 +1,4 @@
-"""Does what an administrator does about a transaction that a broker has lost the markers of: aborts it.
+"""Aborts a transaction whose markers a broker has lost, as an administrator would.
 
 Kafka 4.3.1 can take a partition for deleted when it has just come back, and leave a transaction in it open for ever.
 Of one on the target the rest may be committed: then the comparison finds what is torn.

@@ -1,4 +1,4 @@
-"""What Dagster's home holds after a storm, in words."""
+"""Describes the content of Dagster's home after a storm."""
 
 from __future__ import annotations
 

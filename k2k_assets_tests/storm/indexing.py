@@ -1,4 +1,4 @@
-"""Updates of the mapping index in a storm: each in a process of its own, as a run of Dagster is, so it can be killed.
+"""Updates of the mapping index in a storm: each in its own process, like a run of Dagster, so it can be killed.
 
 `python -m k2k_assets_tests.storm.indexing FILE` brings the index of a pipeline up to date, once.
 """

@@ -1,4 +1,4 @@
-"""Instances of a pipeline as processes of their own: what copies, with Spark below it or without, and mappers."""
+"""Instances of a pipeline as processes: copies with or without Spark, and mappers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = Engine | Literal["mapper"]
 # Those above are signals: the system has eight bits for both.
 _MOST_CODE = 200
 Part = Literal["worker", "jvm", "executor", "driver", "daemon", "code server", "everything"]
-# Of Dagster's own processes, what their command lines hold.
+# Parts of the command lines of Dagster's own processes.
 _OF_DAGSTER: dict[Part, tuple[str, ...]] = {"daemon": ("dagster._daemon",), "code server": ("code-server", "grpc")}
 
 
@@ -86,14 +86,14 @@ class Instance:
         self.started = time.monotonic()
         self.excuses: set[int] = set()
         self.killed_jvms = 0
-        # It must not outlive a test that is killed: the supervisor of the brokers ends it then.
+        # The supervisor of the brokers ends it if the test is killed.
         supervised = [sys.executable, "-I", "-S", supervisor.__file__, str(log), "0", "", *command]
         self._supervisor = subprocess.Popen(
             supervised, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert self._supervisor.stdout is not None
         self.pid = int(self._supervisor.stdout.readline())
-        # Not by its number later: after a storm of minutes the system has given that to others.
+        # Not by its process id later, because the system may have reused that after minutes.
         self._driver: psutil.Process | None = None
         with contextlib.suppress(psutil.NoSuchProcess):
             self._driver = psutil.Process(self.pid)
@@ -127,7 +127,7 @@ class Instance:
         return []
 
     def _of_dagster(self, part: Part, family: Sequence[psutil.Process]) -> list[psutil.Process]:
-        if part == "driver":  # the run that copies, or makes the index: whoever has a Java process
+        if part == "driver":  # the run that copies or builds the index, which has a Java process
             return [parent for jvm in jvms(self) if (parent := jvm.parent()) is not None]
         words = _OF_DAGSTER.get(part, ())
         return [process for process in family if any(word in " ".join(process.cmdline()) for word in words)]

@@ -1,4 +1,4 @@
-"""What happened in a storm, with the time: a file, and the screen if wanted."""
+"""The events of a storm with their times: in a file, and optionally on the screen."""
 
 from __future__ import annotations
 

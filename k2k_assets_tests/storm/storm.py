@@ -1,4 +1,4 @@
-"""A storm: faults at random over real brokers and real processes, then a calm in which all has to come right.
+"""A storm: random faults on real brokers and processes, then a calm after which everything must be right.
 
     python -m k2k_assets_tests.storm --seconds 300 --seed 7
 

@@ -1,4 +1,4 @@
-"""Faults at random, several at the same time, on brokers and processes of their own: nothing lost, nothing twice."""
+"""Random faults, several at once, on separate brokers and processes: nothing is lost, nothing comes twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # more than all that it waits for may take together
+@pytest.mark.timeout(600)  # more than all of its waits together
 @pytest.mark.parametrize("mode", ["exactly once", pytest.param("at least once", marks=pytest.mark.storm)])
 def test_a_short_storm(mode: str) -> None:
     """Without Spark, so that many faults fit into seconds. Another seed each time would make a red run a riddle."""

@@ -1,4 +1,4 @@
-"""The judge itself: a true copy passes, and every wrong one is found."""
+"""The comparison itself: a right copy passes, and every wrong one is found."""
 
 from __future__ import annotations
 

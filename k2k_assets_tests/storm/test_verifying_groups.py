@@ -1,4 +1,4 @@
-"""The judge of groups itself: true moves pass, and every wrong one is found."""
+"""The comparison of groups itself: right positions pass, and every wrong one is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks: one that stands still until a test moves it, and one that is wrong."""
+"""Clocks: one that only a test moves, and one that is wrong."""
 
 from __future__ import annotations
 

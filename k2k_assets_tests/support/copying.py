@@ -1,4 +1,4 @@
-"""Runs the copy engine as tests need it (in threads, or in processes that die), and compares what it did.
+"""Runs the copy engine in threads, or in processes that die, and compares the result.
 
 The engine, its driver and its clients are the real ones; only Spark is left out, which has tests of its own.
 """
@@ -32,12 +32,12 @@ from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import ReadRecord, read_all
 
-# Processes of their own, forked from one that has imported everything and has no threads: quick to start.
+# Separate processes start quickly: they are forked from one that has imported everything and has no threads.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.copying"])
 
 
-# Key of a record that somebody has put into a control topic, and nobody can read.
+# Key of an unreadable record in a control topic.
 UNREADABLE = b"\xff unreadable"
 
 
@@ -78,7 +78,7 @@ class Running:
                 return runner(plans)
             finally:
                 if self._abandoned.is_set():
-                    threading.Event().wait()  # a driver that died says and does nothing any more
+                    threading.Event().wait()  # a dead driver does nothing any more
 
         try:
             told = {"stop": self.stop, "listener": self._listen}

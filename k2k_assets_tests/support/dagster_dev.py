@@ -1,4 +1,4 @@
-"""`dagster dev` as users run it: web server, code server and daemon, in processes of their own."""
+"""`dagster dev` as users run it: web server, code server and daemon, in separate processes."""
 
 from __future__ import annotations
 

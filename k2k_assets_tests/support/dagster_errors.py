@@ -1,4 +1,4 @@
-"""What Dagster keeps of the errors of a run, as its UI shows them."""
+"""The errors of a run in Dagster, as its UI shows them."""
 
 from __future__ import annotations
 

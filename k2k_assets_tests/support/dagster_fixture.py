@@ -1,4 +1,4 @@
-"""A pipeline of its own with Dagster on it, as tests materialize it and read what Dagster was told."""
+"""A separate pipeline under Dagster, which tests materialize and whose events they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group would skip or read twice on the target, found by content: brute force, from both clusters."""
+"""Finds by content what a group would skip or read twice on the target: brute force, from both clusters."""
 
 from __future__ import annotations
 

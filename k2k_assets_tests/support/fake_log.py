@@ -1,4 +1,4 @@
-"""Stands in for the reader of a topic: hands out what a test has put there."""
+"""A fake reader of a topic, which returns the records of a test."""
 
 from __future__ import annotations
 

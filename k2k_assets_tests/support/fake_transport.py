@@ -1,4 +1,4 @@
-"""Both ends of the copy loop in memory, with a clock that moves only when the loop waits.
+"""Source and sink of the copy loop in memory, with a clock that moves only when the loop waits.
 
 They keep to `k2k_assets.transport.interface`; what the loop did can be read from `FakeSink.transactions`.
 """

@@ -1,4 +1,4 @@
-"""What tests do with consumer groups of a real cluster: commit, join, read what is held."""
+"""Helpers for consumer groups of a real cluster: commit, join, read committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy made by hand: records on both clusters, mapping and commit records as a test wants them, true or false."""
+"""A copy by hand: records on both clusters, with mapping and commit records that may be right or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of the replication in `offset_model`, and what the mappings say at a moment of one."""
+"""Random histories of the replication in `offset_model`, and the mappings at a moment of one."""
 
 from __future__ import annotations
 

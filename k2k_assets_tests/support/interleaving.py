@@ -1,4 +1,4 @@
-"""Lets something else happen at an exact step of a copy, once: that is an interleaving, without a sleep.
+"""Runs another action once at an exact step of a copy: an interleaving without a sleep.
 
 Each one is told twice: with the rule that closes it, and with that rule switched off, when the damage must show.
 """
@@ -266,5 +266,5 @@ def cut_log(broker: Broker, topic: str, end: int) -> None:
         at += 12 + length
     assert at < len(batches), f"{topic} has no batch at {end}"
     segment.write_bytes(batches[:at])
-    (data / ".kafka_cleanshutdown").unlink()  # so that the broker finds the end of the log anew
+    (data / ".kafka_cleanshutdown").unlink()  # so that the broker determines the end of the log again
     broker.start()

@@ -1,4 +1,4 @@
-"""What tests do with a real cluster: make topics, write records (in transactions too), read them all back.
+"""Helpers for a real cluster: create topics, write records (in transactions too), read them all back.
 
 Every call has a deadline. Nothing here uses the project's own Kafka code, which is what is being tested.
 """
@@ -83,7 +83,7 @@ class ReadRecord(NamedTuple):
         return self.key, self.value, self.headers, self.timestamp
 
 
-# Two digits: which of the processes that share a broker has given a name. What these start inherits them.
+# Two digits identify the process that made a name, among those that share a broker; its children inherit them.
 _WORKER = f"{int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')):02x}"
 
 
@@ -172,7 +172,7 @@ def delete_topic(servers: str, name: str) -> None:
 def delete_own_topics(servers: str) -> None:
     """Deletes every topic but Kafka's own, and on shared clusters but those of others; it does not wait until brokers
     have forgotten them."""
-    # A client of its own: one that was there when a broker went would report that first.
+    # A new client, because an older one would first report a broker that went away.
     client = AdminClient({**_at(servers), **_QUICK})
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
     if servers in _shared:
@@ -361,7 +361,7 @@ def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) 
         last[partition] = max(offset, last.get(partition, offset))
 
     def there() -> bool:
-        # Not the end of the log: other writers' records may lie behind, and the marker behind those.
+        # Not the end of the log, because other writers' records and the marker may follow.
         stable = end_offsets(servers, topic, "read_committed")
         return all(stable[partition] > offset for partition, offset in last.items())
 

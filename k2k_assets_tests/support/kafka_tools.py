@@ -1,4 +1,4 @@
-"""Kafka's own programs for administrators, as `kafka-acls.sh` and its like start them."""
+"""Kafka's own programs for administrators, such as `kafka-acls.sh`."""
 
 from __future__ import annotations
 

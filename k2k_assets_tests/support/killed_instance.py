@@ -1,4 +1,4 @@
-"""An instance that is killed within a transaction, driver and slot at once: nothing is said, aborted or released."""
+"""An instance that is killed within a transaction, driver and slot at once: it aborts and releases nothing."""
 
 from __future__ import annotations
 

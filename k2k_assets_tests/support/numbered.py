@@ -38,7 +38,7 @@ class NumberedWriter:
         self._ids = itertools.count()
         self._end = threading.Event()
         self._at_work = threading.Lock()
-        # One for its whole life: a new producer ends the transaction that a failed one left open.
+        # One id for all producers, so that a new one ends the open transaction of a failed one.
         self._transactional_id = unique("numbered")
         self._producers: dict[str, Producer] = {}
         self._thread = threading.Thread(target=self._run, name="numbered-writer", daemon=True)

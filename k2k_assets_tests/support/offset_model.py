@@ -1,4 +1,4 @@
-"""A replication in memory, record by record: what the algebra of translation is held against.
+"""A replication in memory, record by record, with which tests compare the algebra of translation.
 
 It knows what a reader would see, so skipped and re-read records are counted by looking at the logs, not by offsets.
 Nothing of the code under test is used but the mapping records, which are the input of that code.

@@ -1,4 +1,4 @@
-"""Kafka's own log of what groups have committed, with all that was committed before."""
+"""Kafka's own log of groups' commits, with all earlier commits."""
 
 from __future__ import annotations
 

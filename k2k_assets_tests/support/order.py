@@ -1,4 +1,4 @@
-"""In which order test files are run, and which by the same worker.
+"""The order of test files, and which of them share a worker.
 
 A worker that begins a long one last would end long after the others.
 """

@@ -1,4 +1,4 @@
-"""Pipeline files for tests, written through the same loader that users have."""
+"""Pipeline files for tests, loaded by the same loader as users' files."""
 
 from __future__ import annotations
 

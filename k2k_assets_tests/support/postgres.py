@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: with a password, on a free port, gone at the end."""
+"""A PostgreSQL for tests: with a password, on a free port, removed at the end."""
 
 from __future__ import annotations
 

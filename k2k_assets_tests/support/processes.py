@@ -1,4 +1,4 @@
-"""`k2k start` in a process of its own, and what to do to it."""
+"""`k2k start` in its own process, with helpers to control it."""
 
 from __future__ import annotations
 

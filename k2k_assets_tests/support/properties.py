@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: few in `make check`, many in `make storm`.
+"""Number of examples for a property: few in `make check`, many in `make storm`.
 
 That none of them has a deadline is in the profile that `conftest.py` loads.
 """

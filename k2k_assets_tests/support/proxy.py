@@ -1,4 +1,4 @@
-"""A TCP proxy between clients and one broker that does to chosen requests and answers what networks do.
+"""A TCP proxy between clients and one broker that delays, drops or cuts chosen requests and answers.
 
 Clients are given its address instead of the broker's. Answers that name the broker's address are changed to name the
 proxy's, so no client goes around it. All connections of all clients pass through: coordinator, leader, bootstrap.

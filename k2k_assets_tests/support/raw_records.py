@@ -1,4 +1,4 @@
-"""Writes records whose header keys are any bytes at all: the protocol and some clients let them be, librdkafka not."""
+"""Writes records with any bytes as header keys: the protocol and some clients allow them, librdkafka does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schema registry in memory, for tests of what is asked of one."""
+"""A schema registry in memory, for tests of the requests to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An S3 server of the tests' own: S3Proxy, which keeps objects in files, with a key, on a free port."""
+"""An S3 server for tests: S3Proxy, which keeps objects in files, with a key, on a free port."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def s3_server() -> Iterator[tuple[dict[str, str], Path]]:
 
 
 def _answers(address: str) -> bool:
-    with suppress(HTTPError):  # it knows nobody without a key
+    with suppress(HTTPError):  # it refuses requests without a key
         try:
             urlopen(address, timeout=2).close()
         except HTTPError:

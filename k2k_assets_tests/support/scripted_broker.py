@@ -1,4 +1,4 @@
-"""As much of a broker as an admin client needs to ask where a group stands, and to be told what no broker says at will.
+"""A minimal broker for an admin client that reads a group's offsets, with answers that real brokers rarely give.
 
 It shows what a client does, never that data are right: for that there are real brokers.
 """

@@ -1,4 +1,4 @@
-"""A second node for a cluster of the sandbox: partitions that only it holds have no leader while it is down."""
+"""A second node for a cluster of the sandbox: partitions that are only on it are offline while it is down."""
 
 from __future__ import annotations
 

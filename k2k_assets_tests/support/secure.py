@@ -1,4 +1,4 @@
-"""Users and rights on the secured clusters, and how clients come in."""
+"""Users and permissions on the secured clusters, and how clients authenticate."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, 
 
 _SECONDS = 120.0
 _ROOT = Path(__file__).parents[2]
-# Of the sandbox's own two, one that waits for a disk would hold up everybody.
+# Not the sandbox's two threads, because one that waits for a disk would delay everything.
 _SETTINGS = {"num.io.threads": "4"}
 
 

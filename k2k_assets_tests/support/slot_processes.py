@@ -1,4 +1,4 @@
-"""Runs each slot in a process of its own, as Spark's workers do, with a misfortune at a step if wanted."""
+"""Runs each slot in its own process, like Spark's workers, optionally with a fault at a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from k2k_assets_tests.support.copying import DyingSink
 from k2k_assets_tests.support.kafka import SECONDS
 from k2k_assets_tests.support.unlucky import NONE, Mishap, copy_unluckily
 
-# Forked from one that has imported everything and has no threads: quick to start.
+# Quick to start, because it is forked from a process that has imported everything and has no threads.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["k2k_assets_tests.support.slot_processes"])
 

@@ -1,4 +1,4 @@
-"""Tells when a copy comes to a step, by what goes through its sink: without counting transactions."""
+"""Detects when a copy reaches a step, from the calls of its sink, without counting transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases of a test are tried at each change, and which in `make storm` only."""
+"""Which cases of a test run at each change, and which only in `make storm`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of takeovers write to a source, and read from the assignment topic."""
+"""Helpers of takeover tests: they write to a source, and read the assignment topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from k2k_assets_tests.support.kafka import ReadRecord, Record, produce, read_all
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.verifying import ID, verify
 
-# Longer than any test waits: where this is the grace window, nobody has waited for it.
+# Longer than any test waits: with this grace window, a takeover has not waited for it.
 _FOR_EVER_SECONDS = 600
 
 

@@ -1,4 +1,4 @@
-"""A whole copy with one trouble on its way to a cluster, and what must be true afterwards."""
+"""A whole copy with one network fault on the way to a cluster, and what must be true afterwards."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _IN_SMALL_PIECES = {
     "queued.min.messages": 2,
     "topic.metadata.refresh.interval.ms": 50,
 }
-# What one waits for who waits for something that a client sends now and then.
+# Deadline for requests that a client sends only now and then.
 _SOON = 10.0
-# A client that is closed meanwhile does not wait for the answers to these.
+# A client that is closed meanwhile does not wait for these answers.
 _IN_THE_BACKGROUND = (Api.FETCH, Api.METADATA)
-# Copies under way at once: they wait most of the time.
+# Copies that run at once; they wait most of the time.
 _AT_ONCE = 4
 
 

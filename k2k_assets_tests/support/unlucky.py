@@ -1,4 +1,4 @@
-"""Slots to which something happens in the place where they really run: in Spark's workers, or in any other process.
+"""Slots with a fault in the process where they really run: in Spark's workers, or in any other process.
 
 `python -m k2k_assets_tests.support.unlucky MISHAP start -f FILE` is `k2k start -f FILE` with a mishap, given as JSON.
 What Spark ships to its workers is the engine's own task; only the call that runs a slot is another one.

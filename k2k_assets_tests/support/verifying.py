@@ -1,4 +1,4 @@
-"""What a copy did to every single record, told by an id that each record carries: the judge of the fault tests.
+"""Compares every single record of a copy, by an id in each record, for the fault tests.
 
 A source record has a header `id` that no other record has, committed or not. The judgement is pure: it looks at what
 was read from both clusters, and says in words what is wrong. An empty list means that all is as promised.

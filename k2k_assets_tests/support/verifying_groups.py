@@ -1,4 +1,4 @@
-"""What became of consumer groups while a copy was struck by faults: the judge of the mapper.
+"""Compares consumer groups after a copy with faults, for tests of the mapper.
 
 Pure, as `verifying` is: it looks at what was read from both clusters, and says in words what is wrong.
 """
@@ -160,7 +160,7 @@ def misplaced(
 def _held_between(history: Sequence[Held], begin: int, end: int) -> list[Held]:
     """What may have been the group's position at some moment from `begin` to `end`."""
     found: list[Held] = []
-    replaced: int | None = None  # when a later position was there for sure
+    replaced: int | None = None  # when a later position had certainly replaced it
     for held in reversed(history):
         if held.asked <= end and (held.answered is None or replaced is None or replaced >= begin):
             found.append(held)

@@ -1,4 +1,4 @@
-"""The translated consumer groups as a DataFrame: what a poll says, its rules, and what a notebook reads."""
+"""The translated consumer groups as a DataFrame: from a poll, its rules, and in a notebook."""
 
 from __future__ import annotations
 

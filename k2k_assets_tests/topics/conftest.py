@@ -1,4 +1,4 @@
-"""Both clusters as the topics package sees them."""
+"""Both clusters for the tests of topics."""
 
 from __future__ import annotations
 

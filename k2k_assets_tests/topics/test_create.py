@@ -1,4 +1,4 @@
-"""Waiting for created topics, against a cluster that is played: slow to show them, slow to serve them."""
+"""Waiting for created topics on a fake cluster, which is slow to list and to serve them."""
 
 from __future__ import annotations
 

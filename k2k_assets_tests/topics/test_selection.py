@@ -1,4 +1,4 @@
-"""Which topics a selection means, against a cluster that is played."""
+"""Which topics a selection means, on a fake cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creation of target topics on real clusters, and what is refused before any is created."""
+"""Creation of target topics on real clusters, and refusals before any is created."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_config_that_the_target_refuses_is_named_with_its_value(
 ) -> None:
     topic = unique("future")
     create_topic(source.servers, topic, 1)
-    # Both brokers are of one version: a config that only the source knows has to be played.
+    # Both brokers have the same version, so a config that only the source knows must be faked.
     config = {topic: {"retention.ms": "1000", "shiny.new.config": "42"}}
     monkeypatch.setattr(source, "topic_configs", lambda _: config)
     pipeline = pipeline_of(tmp_path, source, target, [topic])

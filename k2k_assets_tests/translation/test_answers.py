@@ -1,4 +1,4 @@
-"""Which partitions answer for a position, by routing; and answers that lie below a log start."""
+"""Which partitions have the answer for a position, by routing; and answers below a log start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the DataFrame function takes for today's topics where the source cannot be asked."""
+"""The present topics of the DataFrame function when the source does not answer."""
 
 from __future__ import annotations
 

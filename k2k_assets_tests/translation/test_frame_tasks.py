@@ -159,7 +159,7 @@ def test_equals_single_look_ups(tmp_path: Path, records: list[MappingRecord], sa
                 state = STATE_LABELS[answer.states[0]]
                 wanted.append((topic, partition, offset, "", *place_of, None if found < 0 else found, state))
         rows = _run(_task(tmp_path, records, same, reverse), asked)
-        # A partition of which nothing is known has no answer; where it would lie is not asked here.
+        # An unknown partition has no answer; this test does not ask for its target.
         assert [_bare(row) for row in rows] == [_bare(row) for row in wanted]
 
 

@@ -1,4 +1,4 @@
-"""Many groups at once: each gets what its own positions alone would give."""
+"""Many groups at once: each gets the same answers as alone."""
 
 from __future__ import annotations
 

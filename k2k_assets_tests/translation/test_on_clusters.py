@@ -1,4 +1,4 @@
-"""Translation of a real copy: what is answered is compared with what lies there, at every offset.
+"""Translation of a real copy: each answer is compared with the records, at every offset.
 
 The Python function, the checkpoint, `k2k-tool` and the DataFrame function, on one copy each.
 """
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark]
 _HOUR = 3_600_000
 # So long ago that no marker is older than a record, and not so long that retention would take the records.
 _BEGAN = (int(time.time()) // 3600 - 60) * _HOUR
-# A port that nobody listens on.
+# A port without a listener.
 _NOBODY = "127.0.0.1:1"
 
 
@@ -214,7 +214,7 @@ def _a_frame(
         # Behind the last record only a cut tells that nothing is missing.
         rows = [row for row in rows if not (reverse and row.offset == max(r.offset for r in rows if r[:2] == row[:2]))]
         frame = spark.createDataFrame([row[:3] for row in rows], "topic string, partition int, offset long")
-        # Once as with an index that is larger than what a task holds.
+        # Once as with an index that is larger than a task's memory for it.
         monkeypatch.setattr(frame_module, "MOST_RUNS", 0 if reverse else 1_000_000)
         answers = [tuple(row) for row in translate_frame(frame, pipeline, reverse=reverse).collect()]
         assert sorted(answers) == sorted(map(tuple, rows))

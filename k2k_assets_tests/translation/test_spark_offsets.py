@@ -1,4 +1,4 @@
-"""Spark's offsets as text: what a checkpoint holds, and what `startingOffsets` takes."""
+"""Spark's offsets as text: in a checkpoint, and for `startingOffsets`."""
 
 from __future__ import annotations
 

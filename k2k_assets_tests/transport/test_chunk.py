@@ -1,4 +1,4 @@
-"""A chunk as Arrow: what checks and later stages see."""
+"""A chunk as Arrow, for checks and later stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where chunks will go is known only from what went before, and only where a lone writer is at work."""
+"""Target offsets of chunks are predicted only from earlier chunks, and only with a single writer."""
 
 from __future__ import annotations
 

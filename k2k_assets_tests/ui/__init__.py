@@ -1,1 +1,1 @@
-"""Dagster's UI in a real browser: `make ui-test` runs these, `make screenshots` keeps the pictures."""
+"""Tests of Dagster's UI in a real browser: `make ui-test` runs them, `make screenshots` keeps the pictures."""

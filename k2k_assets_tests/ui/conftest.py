@@ -1,4 +1,4 @@
-"""A browser, and a replication under `dagster dev` that it looks at."""
+"""A browser, and a replication under `dagster dev`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, produce
 from k2k_assets_tests.support.pipelines import write_pipeline
 
-# How long the UI may take to show what has happened.
+# Longest time until the UI shows an event.
 PATIENCE_MS = 120_000
 _SIZE: ViewportSize = {"width": 1440, "height": 900}
 # Without these Chromium asks its maker's servers, which a machine behind a firewall cannot reach.

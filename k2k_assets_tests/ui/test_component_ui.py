@@ -1,4 +1,4 @@
-"""What a person sees in Dagster's UI of our component, in a project of their own that `dg dev` runs."""
+"""Our component in Dagster's UI, in a separate project that `dg dev` runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person meets in Dagster's UI while a pipeline is kept in sync: nothing red or untrue when all is well."""
+"""Dagster's UI while a pipeline is kept in sync: nothing is red or false if there is no fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, end_offsets, produce, read_all
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, World
 
-# The names of its topics and groups are others' too.
+# Other tests use the names of its topics and groups too.
 pytestmark = [
     pytest.mark.ui,
     pytest.mark.integration,

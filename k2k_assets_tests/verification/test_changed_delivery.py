@@ -1,4 +1,4 @@
-"""Second copies of a run at least once are no fault of the runs exactly once before and after it."""
+"""Duplicates from an at-least-once run are no fault of the exactly-once runs before and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a content check takes from the index, without clusters."""
+"""What a content check reads from the index, without clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On real clusters the content check goes on from where it was, and whatever casts a doubt has it begin anew."""
+"""On real clusters the content check continues at its verified position, and begins again after any doubt."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_fault_in_what_is_new_is_found_at_once_and_stays_until_it_is_verified_
     again = world.verdict("content")
     assert [offender.source_offset for offender in again.offenders] == [351]
 
-    # A part of it that is not reached is no less bad.
+    # The part of it that is not reached is still bad.
     monkeypatch.setattr("k2k_assets.verification.comparison._MOST_PARTITIONS", 0)
     unreached = world.verdict("content")
     assert unreached.judgement is Judgement.FAILED

@@ -1,4 +1,4 @@
-"""The verdict of a content check: what is found, what is still bad, and how far each partition is verified."""
+"""The verdict of a content check: offenders, earlier offenders, and each partition's verified position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as the same content of a record."""
+"""Which records have the same content."""
 
 from __future__ import annotations
 

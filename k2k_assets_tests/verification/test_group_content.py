@@ -1,4 +1,4 @@
-"""The check on consumer groups, on real clusters: true translations pass, and a mapping that is off by one fails."""
+"""The check on consumer groups on real clusters: right translations pass, and a mapping that is off by one fails."""
 
 from __future__ import annotations
 

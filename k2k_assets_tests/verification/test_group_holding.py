@@ -1,4 +1,4 @@
-"""What a target group holds, against what was committed for it."""
+"""The offset of a target group, compared with the offset that was committed for it."""
 
 from __future__ import annotations
 

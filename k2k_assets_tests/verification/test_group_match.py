@@ -1,4 +1,4 @@
-"""S and R by content: what each kind of wrong position gives, and what must not be taken for one."""
+"""S and R by content for each kind of wrong position, and for right ones that look wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups are judged by the isolation levels around them, where those are known; without clusters here."""
+"""The check on groups uses the isolation levels around them, if known; without clusters."""
 
 from __future__ import annotations
 

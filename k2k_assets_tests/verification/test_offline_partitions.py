@@ -1,4 +1,4 @@
-"""One partition without a leader: what can only be read there is left unanswered, in words, and nothing else is."""
+"""One offline partition: only questions that need it remain open, and the checks say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks against two real clusters: true copies pass, and each kind of wrong one fails its check."""
+"""The checks on two real clusters: right copies pass, and each kind of wrong copy fails its check."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_nothing_left_on_the_source_is_a_doubt(world: World) -> None:
 @pytest.mark.parametrize("world", [{"cleanup.policy": "compact"}], indirect=True)
 def test_a_record_that_compaction_may_have_taken_is_not_comparable(world: World) -> None:
     world.source(RECORDS[:3])
-    # What compaction would leave: the offset is there, the record is not.
+    # As after compaction: the offset exists, the record does not.
     produce(world.clusters.target_servers, world.topic, [RECORDS[0]], partition=0)
     produce(world.clusters.target_servers, world.topic, [(b"k", b"gone")], partition=0, abort=True)
     (last,) = world.target([RECORDS[2]])

@@ -1,4 +1,4 @@
-"""Stretches are cut where the settings of the copy change, and where a position was set by hand."""
+"""Ranges are split where the settings of the copy change, and where a position was set by hand."""
 
 from __future__ import annotations
 

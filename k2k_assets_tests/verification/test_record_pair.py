@@ -1,4 +1,4 @@
-"""A record beside its copy: where it is looked for, and what counts as a difference."""
+"""A record beside its copy: how the copy is found, and what counts as a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation looks at: what is bad and fresh first, all of it in bounded time, never more than the budget."""
+"""The sample of an evaluation: bad and fresh ranges first, everything in bounded time, never beyond the budget."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_was_bad_comes_before_what_is_fresh_and_that_before_a_second_look()
     much = 10 * RECORDS_IN_ALL
     look = _look(Unverified([Covered(7, 9)], [Covered(much, much + 100)], [Covered(0, much)], Covered(much // 2, much)))
     end = (RECORDS_IN_ALL - 102) // 4
-    # The oldest joins on to what was bad, the newest to what is fresh.
+    # The oldest range continues the bad ones, the newest continues the fresh ones.
     assert look.first == [Covered(0, end), Covered(much - end, much + 100)]
     assert look.second == [look.window], "nothing else needs the budget"
     assert look.window == Covered(much // 2, much // 2 + RECORDS_IN_ALL - 102 - 2 * end)

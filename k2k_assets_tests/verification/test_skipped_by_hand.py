@@ -1,4 +1,4 @@
-"""Ranges that were skipped by hand go through the index, are shown by the content check, and are no fault."""
+"""Ranges that were skipped by hand: the index keeps them, the content check shows them, and they are no fault."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
 
     group, standing = unique("readers"), TopicPartition(topic, 0)
     commit(clusters.source_servers, group, {standing: 8})
-    for _ in range(2):  # in one segment, and in the second one's company
+    for _ in range(2):  # in one segment, and together with the second one
         verdict = _content(pipeline, spark)
         assert verdict.judgement is Judgement.PASSED, verdict
         assert verdict.counts["skipped_by_hand"] == 5
@@ -72,7 +72,7 @@ def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
 
     produce(clusters.target_servers, topic, [b"of a stranger"], 0)
     produce(clusters.source_servers, topic, [b"20"], 0)
-    # Set back, what was skipped is copied after all: nothing is excused any more.
+    # After a reset the skipped range is copied after all, so it is no exception any more.
     assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:10", "--accept-foreign-records"]) == 0
     copy(pipeline)
     verdict = _content(pipeline, spark)

@@ -1,4 +1,4 @@
-"""The check on a topic, by what the commit log says of it."""
+"""The check on a topic, from the commit log."""
 
 from __future__ import annotations
 

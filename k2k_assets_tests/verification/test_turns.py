@@ -1,4 +1,4 @@
-"""In bounded time everything is looked at, whoever runs and whatever the state directory does."""
+"""Everything is checked in bounded time, in any process and with any fault of the state directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of the target is read for records that nothing is mapped to, and how they are told, without clusters."""
+"""Which part of the target is searched for unmapped records, and how they are reported; without clusters."""
 
 from __future__ import annotations
 

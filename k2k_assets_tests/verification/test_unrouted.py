@@ -1,4 +1,4 @@
-"""A topic that the pattern selects and the static mapping does not know: the others are copied, checked and moved."""
+"""A topic that the pattern selects and the static mapping lacks: the others are copied, checked and moved."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_topic_without_a_target_stops_no_others(
     copy(load_pipeline([path]))
     commit(clusters.source_servers, group, {TopicPartition(routed, 0): 3})
 
-    # One that was copied is taken out of the mapping, and one appears that never was in it.
+    # A copied topic is removed from the mapping, and a topic appears that was never in it.
     document = yaml.safe_load(path.read_text())
     document["replication"][1]["sink"]["topic"]["staticMapping"] = {routed: f"copy.{routed}"}
     path.write_text(yaml.safe_dump(document))

@@ -1,4 +1,4 @@
-"""A verified position hides no fault: evaluations of a copy that grows, is broken, mended, replaced and pruned."""
+"""A verified position hides no fault: evaluations of a copy that grows, breaks, is repaired, replaced and pruned."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_was_copied_anew_is_not_taken_for_verified(data: st.DataObject) -> 
     copy.go_back(to)
     copy.grow(data.draw(st.integers(1, 600)))
     copy.evaluate()
-    # It is seen that what was known is worth nothing; so this is about what this evaluation has looked at itself.
+    # The earlier state is discarded, so this is only about the ranges of this evaluation.
     seen = intersection(copy.verified.seen, [Covered(to, copy.end)])
     assert size(seen) <= BUDGET
     copy.wrong.add(data.draw(st.integers(to, copy.end - 1)))

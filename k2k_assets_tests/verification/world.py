@@ -1,4 +1,4 @@
-"""A topic on both clusters that is copied by hand, rightly or wrongly, and what the checks say of it."""
+"""A topic on both clusters that is copied by hand, right or wrong, and the verdicts of the checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k2k_assets.verification.verdict import Verdict
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, produce
 
-# Not older than the brokers' retention: it would remove them in the middle of a test.
+# Not older than the brokers' retention, which would delete them in the middle of a test.
 NOW = int(time.time() * 1000) - 60_000
 RECORDS = [Record(b"k%d" % i, b"v%d" % i, [("h", b"%d" % i)], NOW + i) for i in range(10)]
 

@@ -1,4 +1,4 @@
-"""docs/stops.md is what the list of stop reasons says."""
+"""docs/stops.md agrees with the list of stop reasons."""
 
 from __future__ import annotations
 

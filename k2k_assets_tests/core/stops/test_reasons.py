@@ -1,4 +1,4 @@
-"""Stop reasons: what they say, and that nothing of them is lost on the way to where they are shown."""
+"""Stop reasons: their texts, and that no fact is lost between the slot and the display."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 P0, COPY = TopicPartition("orders", 0), TopicPartition("copy", 1)
 EXAMPLES = [kind.example() for kind in ALL.values()]
-# What facts that are left out, or are None, change.
+# Examples in which some facts are absent or None.
 OTHERS: list[StopReason] = [
     SourceDiverged(P0, 100, None, "truncation detected"),
     SourceDeleted("orders", while_copied=True),

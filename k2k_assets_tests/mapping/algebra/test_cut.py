@@ -1,4 +1,4 @@
-"""Several sources in one target partition: nothing is skipped, and no more is read again than the mix demands."""
+"""Several sources in one target partition: nothing is skipped, and only what their order requires is read again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_broken_coverage_behind_a_position_makes_the_answer_unknown() -> None:
     assert _one(_feed(A, 5), _feed(broken, 0)) == (2, EXACT)
     assert _one(_feed(A, 5), _feed(broken, 1)) == (NO_OFFSET, UNKNOWN)
     assert _one(_feed(A, 5), _feed(broken, 2)) == (6, EXACT)
-    # What the hole hides was read, so it does not matter here.
+    # The records in the hole were read, so it does not matter here.
     assert _one(_feed(A, 5), _feed(broken, 3)) == (END, EXACT)
 
 
@@ -103,7 +103,7 @@ def test_at_least_once_a_source_that_is_not_mapped_to_its_end_holds_the_answer()
     assert _one(_feed(A, 5, source_end=5), _feed(B, 3, source_end=3)) == (END, EXACT)
     assert _one(_feed(A, 5, source_end=5), _feed(B, 3, source_end=4)) == (7, AHEAD)
     assert _one(_feed(A, 3, source_end=5), _feed(B, 3, source_end=4)) == (5, EXACT)
-    # The group has read all of it: whatever is not mapped yet, it is not unread.
+    # The group has read everything, so records that are not mapped yet are not unread.
     assert _one(_feed(A, 5, source_end=5), _feed(B, 4, source_end=4)) == (END, AHEAD)
 
 

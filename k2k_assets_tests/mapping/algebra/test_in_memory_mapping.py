@@ -1,4 +1,4 @@
-"""What is held in memory answers as the whole would, and says "unknown" of what was let go of."""
+"""The in-memory mapping answers like the whole mapping, or "unknown" for runs that were dropped."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
             return
     held.drop(older_than=data.draw(st.integers(0, 13_000)))
     if any(offset > max(opened, newer) for offset in held.recopied.values()):
-        return  # such an index is not asked: it does not know of the re-copy
+        return  # such an index is not used, because it lacks the re-copy
     wanted = whole(records)
     if not wanted.covered:
         return

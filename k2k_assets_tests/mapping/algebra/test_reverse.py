@@ -78,7 +78,7 @@ def test_the_first_record_that_was_not_read(steps: list[tuple[str, int]], at: in
     assert state in (TranslationState.EXACT, TranslationState.AHEAD)
     assert offset <= first, "a record would be skipped"
     again = [each for each in read if offset <= each < first]
-    # Behind what was copied nobody can tell a marker from a record that was not copied: there it stops at the first.
+    # After the copied records a marker looks like a record that was not copied, so the answer is the first of these.
     assert not again or offset >= here.copied_to
     assert not again or here.entries[offset] is None
 

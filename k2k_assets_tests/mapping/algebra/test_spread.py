@@ -1,4 +1,4 @@
-"""One source partition in several target partitions, from the target back: nothing unread is skipped."""
+"""Back from several target partitions to one source partition: nothing unread is skipped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_hole_that_may_hide_unread_records_makes_unknown() -> None:
     broken = PartitionMap(DRAWN.source, 0, (Covered(0, 3), Covered(4, 7)), DRAWN.runs)
     assert combine_back(broken, {_A: 2, _B: 1}) == (NO_OFFSET, UNKNOWN)
     assert combine_back(broken, {_A: 3, _B: 2}) == (6, EXACT)
-    # 1 is unread, so what the hole hides lies behind it.
+    # 1 is unread, so the records in the hole lie after it.
     assert combine_back(broken, {_A: 3, _B: 0}) == (1, EXACT)
 
 

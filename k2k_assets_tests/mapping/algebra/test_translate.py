@@ -107,7 +107,7 @@ def test_what_went_to_another_topic_is_not_passed_over() -> None:
         assert _back(mapping, 0, 1) == [(1000, EXACT), (1001, EXACT)]
         fresh = replace(mapping, covered=(Covered(0, 1000),), runs={former: runs[former]})
         assert _to(fresh, 989, 990, 1000, floor=3) == [(NO_OFFSET, UNKNOWN), (3, EXACT), (3, EXACT)]
-        # There and back again: what lies between was read nowhere here.
+        # There and back again: the records in between were read nowhere.
         again = replace(
             mapping,
             runs={former: RunTable.of([Run(500, 0, 100)]), _Q: RunTable.of([Run(0, 0, 500), Run(600, 501, 900)])},
@@ -186,7 +186,7 @@ def _skipped(world: World, position: int, offset: int) -> int:
 def _read_again(world: World, moment: Moment, mapping: PartitionMap, position: int, offset: int) -> int:
     """R: records before the position that were there at the moment, and will be read."""
     if moment.positions[0] < mapping.covered_end and not world.exactly_once:
-        return 0  # set back: at least once, what is copied again already shows when its mapping is committed
+        return 0  # set back: at-least-once, repeated records are visible before their mapping is committed
     return sum(s < position for _, s in world.read_from(0, offset, moment.stable[0]))
 
 

@@ -1,4 +1,4 @@
-"""The index against a real mapping topic and on Spark; that it is right in all cases is shown in `test_update`."""
+"""The index with a real mapping topic and Spark; `test_update` covers all cases without them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_reads_what_is_new_into_a_segment_of_its_own(spark: SparkSession, copy: 
     reader = IndexReader.open(copy.pipeline)
     looked_up = [list(table) for s in reader.sources() for table in reader.partition_map(s).runs.values()]
     assert looked_up == [[(0, 100, 8)], [(1, 7, 2)]], "what goes on over a border is one run there"
-    # Who opened the first version can still read it.
+    # A reader that opened the first version can still read it.
     assert _runs(spark, first) == [(topic, 0, 0, 100, 5), (topic, 1, 1, 7, 2)]
 
     assert _update(spark, copy).manifest.directory == second.manifest.directory, "nothing new, so nothing is written"

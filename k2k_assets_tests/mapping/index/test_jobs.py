@@ -1,4 +1,4 @@
-"""What a task reads of the mapping topic is the same in each attempt."""
+"""A task reads the same records of the mapping topic in each attempt."""
 
 from __future__ import annotations
 

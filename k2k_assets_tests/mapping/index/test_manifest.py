@@ -1,4 +1,4 @@
-"""The manifest: what this release cannot use is said in words."""
+"""The manifest: a clear message for one that this release cannot use."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_with_a_retention_no_merged_segment_spans_more_than_its_share() -> None:
     segments: list[Candidate] = []
     for now in range(5000):
         ageing = Ageing.of(now, retention)
-        # One in a hundred is kept although it has expired: it holds the newest of an idle partition.
+        # One in a hundred is kept although it has expired, because it has the newest records of an idle partition.
         segments = [s for s in segments if s.until >= ageing.expired or s.name.endswith("00")]
         segments, _ = _after([*segments, Candidate(str(now), 10, now, now)], ageing)
         alive = [segment for segment in segments if segment.until >= ageing.expired]

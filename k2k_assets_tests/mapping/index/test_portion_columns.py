@@ -1,4 +1,4 @@
-"""Portions in columns: what the algebra of portions says of each, and no `Portion` of what nothing changes."""
+"""Portions in columns agree with the algebra of portions, and unchanged ones never become a `Portion`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of portions: what is written is read again, also by and from another release."""
+"""The table of portions: reading gives what was written, also between releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ups without Spark: what is loaded for a position answers it as the whole does."""
+"""Look-ups without Spark: the part that is loaded for a position answers like the whole index."""
 
 from __future__ import annotations
 

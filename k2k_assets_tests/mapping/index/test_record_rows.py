@@ -1,4 +1,4 @@
-"""Mapping records as Arrow rows: what `MappingRecord` reads, at once or one by one."""
+"""Mapping records as Arrow rows agree with `MappingRecord`, in bulk or one by one."""
 
 from __future__ import annotations
 

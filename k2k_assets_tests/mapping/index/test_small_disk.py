@@ -1,4 +1,4 @@
-"""The index on a real file system of its own, which gets full, read-only or forbidden."""
+"""The index on its own real file system, which becomes full, read-only or forbidden."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 
 _THIS = "k2k_assets_tests.mapping.index.test_small_disk"
-# A namespace in which an ordinary user may mount, and in which not even root may do what a directory's mode forbids.
+# A namespace in which a normal user may mount, and in which file modes also restrict root.
 _APART = ("unshare", "--user", "--map-root-user", "--mount", "setpriv", "--bounding-set", "-dac_override")
 
 

@@ -1,4 +1,4 @@
-"""The index's disk: full, read-only or in the way. It is told in words, and the index stays what it was."""
+"""Faults of the index's disk: full, read-only, or another file in its place. A message says so; the index stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of an index, without Kafka and Spark: built at once or bit by bit it is the same, whatever crashes."""
+"""Updates of an index without Kafka and Spark: one build or many give the same index, with any crash."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_bit_by_bit_it_is_what_one_fold_of_all_says(
         while records:
             count = data.draw(st.integers(1, len(records)))
             written, records = records[:count], records[count:]
-            # Of one source partition all lie in one partition of the topic, as the key has it.
+            # All records of a source partition are in one partition of the topic, by their key.
             for record in written:
                 index.topic.write(record, partition=record.partition)
             index.update()
@@ -173,7 +173,7 @@ def test_a_backlog_is_read_in_rounds_that_a_crash_does_not_undo(
         patch.setattr(update, "switch", crash_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             index.update()
-    # A round before the last does not say that the mappings of these positions are in it.
+    # Only the last round claims that it has the mappings of these positions.
     assert [manifest.positions for manifest in switched] == [[], []]
     read = switched[-1].records_read
     assert 0 < read < 20

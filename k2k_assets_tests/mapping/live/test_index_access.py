@@ -1,4 +1,4 @@
-"""What a running mapper does about an index that cannot be read: it knows nothing of it, and asks again later."""
+"""A running mapper ignores an index that it cannot read, and tries again later."""
 
 from __future__ import annotations
 

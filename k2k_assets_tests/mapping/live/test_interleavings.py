@@ -1,6 +1,6 @@
-"""Named interleavings of mappings: what happens at the worst moment, with the rule that closes it and without.
+"""Named interleavings of mappings: the worst moment of each, with the rule that prevents damage and without it.
 
-The table is in `docs/guarantees.md`. Without its rule each one must do its damage, or the test proves nothing. Copied
+The table is in `docs/guarantees.md`. Without its rule each one must cause damage, or the test proves nothing. Copied
 by the real engine, judged by the content of both clusters.
 """
 

@@ -1,4 +1,4 @@
-"""The mappings followed on a real topic: index and tail, holes, what is let go of, and what is no longer the topic."""
+"""Following the mappings on a real topic: index and tail, holes, dropped runs, and a topic that was created again."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_reading_from_the_start_that_fails_begins_anew(
     copy.mapping(topic, (0, 5), [(0, 100, 5)], sequence=2)
     copy.mapping(topic, (5, 9), [(5, 105, 4)], sequence=3)
     with live(copy) as mappings:
-        copy.mapping(topic, (0, 0), [], sequence=1)  # late: all of it has to be folded at once
+        copy.mapping(topic, (0, 0), [], sequence=1)  # late: all records must be folded again
         real = TopicFollower.read_until
         failing = [True]
 
@@ -332,7 +332,7 @@ def test_an_index_and_the_tail_after_it_are_one(
         assert index.manifest.records_read == 2
         assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 2), (10, 10, 10)]
         assert of(mappings, topic, 1).covered == (Covered(0, 4),)
-        # A copy that starts again below the end of the index: the topic tells what is left.
+        # A copy that starts again below the end of the index: the mapper reads the rest from the topic.
         copy.mapping(topic, (8, 9), [(8, 30, 1)], generation=5)
         mappings.catch_up([])
         assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 1), (8, 30, 1)]

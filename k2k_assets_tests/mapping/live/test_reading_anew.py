@@ -1,4 +1,4 @@
-"""Reading the mapping topic from the start: in any order, in little memory, what a fold of all at once says."""
+"""Reading the mapping topic from the start: in any order, with little memory, the same as one fold of all records."""
 
 from __future__ import annotations
 

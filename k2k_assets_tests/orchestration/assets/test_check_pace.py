@@ -1,4 +1,4 @@
-"""When a group is compared by content in a run that stays."""
+"""When a continuous run compares a group by content."""
 
 from __future__ import annotations
 

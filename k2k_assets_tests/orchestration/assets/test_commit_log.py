@@ -1,4 +1,4 @@
-"""What is shown of the commit log: totals that can be plotted, and a table whose beginning matters most."""
+"""The metadata of the commit log: totals that can be plotted, and a table with the most important rows first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group that fails for a while is told once, and once that it is well again."""
+"""A group that fails for a while is reported once, and once when it succeeds again."""
 
 from __future__ import annotations
 

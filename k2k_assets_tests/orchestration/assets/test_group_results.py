@@ -1,4 +1,4 @@
-"""What is shown of groups: small, whatever applications write beside their commits, and those that nobody can move."""
+"""The metadata of groups: small, with any metadata of applications' commits; and groups that cannot be moved."""
 
 from __future__ import annotations
 

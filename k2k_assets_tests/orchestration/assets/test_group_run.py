@@ -1,4 +1,4 @@
-"""What a run that moves groups for long tells Dagster: each group by itself, once, and in time."""
+"""What a continuous run that moves groups reports to Dagster: each group by itself, once, and in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapper as a step runs it: it goes on until another one takes over, and a group fails itself alone."""
+"""The mapper in a Dagster step: it continues until another one takes over, and a failing group fails alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that moves consumer groups and stays, on real clusters, as a process of its own."""
+"""A continuous run that moves consumer groups, on real clusters, as its own process."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one
         assert "failed their checks (content)" in str(place.shown(first)[keys.HELD_BACK])
         place.move(first, 8)
         place.move(late, 2)
-        # It is told with the poll that sees it first, which has seen the other one's commit as well.
+        # The first poll that sees it reports it; that poll has also seen the other one's commit.
         place.await_that(lambda: keys.HELD_BACK in place.shown(late), "a group that appeared to be shown")
         assert place.holds(first, 6)
         assert place.holds(late, None)
@@ -228,7 +228,7 @@ def test_runs_take_over_from_each_other_and_a_terminated_one_ends_as_canceled(pl
             place.move(group, 7)
             place.await_moved(group, 7)
 
-            # A click is answered from the run that stays, and ends it not.
+            # A click is answered from the continuous run, and does not end that run.
             looked = sync_groups(limited_to(place.pipeline, [group]))
             assert looked.moved_by.startswith("Dagster run ")
             assert (looked.failed, list(looked.decisions), looked.committed) == ({}, [group], frozenset())

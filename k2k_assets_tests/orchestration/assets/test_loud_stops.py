@@ -1,4 +1,4 @@
-"""G7 through Dagster: a damage stops its own topic alone, and says so in the log, in the failure and in a check."""
+"""G7 through Dagster: damage stops only its own topic; the log, the failure and a check say so."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ STORMY = {"cut"}  # a broker is started again
     ("mode", "names"),
     [
         ("enabled", DAMAGES.keys() - STORMY),
-        # At least once what somebody wrote between two runs stops nothing.
+        # At-least-once: records that somebody wrote between two runs stop nothing.
         *in_storms(("enabled", STORMY), ("disabled", DAMAGES.keys() - {"foreign"})),
     ],
     ids=["enabled", "enabled, with a broker down", "disabled"],

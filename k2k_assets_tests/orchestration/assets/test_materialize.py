@@ -102,7 +102,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert {at: offset for at, (offset, _) in held(clusters.target_servers, middle).items()} == {one: 40, three: 10}
     assert held(clusters.target_servers, late)[one][0] == 100
 
-    # A group alone: the other one is left where it is.
+    # One group alone; the other one stays where it is.
     commit(clusters.source_servers, middle, {one: 30})
     commit(clusters.source_servers, late, {one: 70})
     moved = fixture.move(names.consumer_group_key(middle))
@@ -113,7 +113,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     assert held(clusters.target_servers, late)[one][0] == 100
     assert fixture.metadata(names.consumer_group_key(middle))[keys.COMMITTED]
 
-    # A policy fails in words.
+    # The failure of a policy has a clear message.
     with member(clusters.target_servers, middle, topics[0], "classic"):
         commit(clusters.source_servers, middle, {one: 20})
         refused = fixture.move(names.consumer_group_key(middle))
@@ -254,7 +254,7 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     assert bad in words
     assert good not in words
 
-    # Its check fails at once; alone it says the same from the commit log, and passes when the topic goes on.
+    # Its check fails at once; alone it reports the same from the commit log, and passes when the topic continues.
     shown = fixture.shown_check(bad)
     assert shown is not None
     assert not shown.passed

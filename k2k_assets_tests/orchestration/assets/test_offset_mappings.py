@@ -1,4 +1,4 @@
-"""The data version of the mappings: it tells those who have used them when to look again."""
+"""The data version of the mappings changes when downstream assets must be updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When topics, and consumer groups, are reported by a run that stays for long."""
+"""When a continuous run reports topics and consumer groups."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.replication.driver.progress import PartitionProgress
 from k2k_assets.status.positions import PositionRow
 
-# Busy topics, for as many as a day has seconds to report in.
+# Events per day for busy topics.
 _PER_DAY = 5000
-# What the documentation says that an event costs, once.
+# Size of an event in the documentation.
 _EVENT_BYTES = 6_000
 
 

@@ -1,4 +1,4 @@
-"""What a click on Materialize is answered from: who copies without end at this moment, and how far."""
+"""The answer to a click on Materialize: which instance copies continuously, and how far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that copies for long tells Dagster: truthfully, once, and in time."""
+"""What a continuous run reports to Dagster: the truth, once, and in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is terminated hands its partitions back; one that is killed is gone on with by another instance."""
+"""A terminated run releases its partitions; another instance continues after a killed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions count as not copied, however their offsets compare."""
+"""Which partitions count as not copied, whatever their offsets."""
 
 from __future__ import annotations
 

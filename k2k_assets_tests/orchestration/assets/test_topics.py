@@ -1,4 +1,4 @@
-"""The topics asset without clusters and without Spark: what it asks the engine for, and how it ends."""
+"""The topics asset without clusters and Spark: its requests to the engine, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminated run lets its copy commit and leave before it ends."""
+"""A terminated run ends after its copy has committed and released its partitions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of what Dagster shows of a check."""
+"""Tests of the checks in Dagster."""

@@ -1,4 +1,4 @@
-"""From a failing check to its evidence: the records that offend, and the command that shows the first of them."""
+"""The evidence of a failed check: its offenders, and the command that shows the first one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Why a stopped topic is told by its check: open-source Dagster keeps no event that one asset of a run has failed.
+"""Why a check reports a stopped topic: open-source Dagster stores no failure event for one asset of a run.
 
-When one of these fails, Dagster has learned it: then a run that copies can report `AssetMaterializationFailure` for the
-topic alone, and docs/dagster.md ("A topic that stops") is to be changed with it.
+When one of these tests fails, Dagster can do it: then a run that copies can report `AssetMaterializationFailure` for
+the topic alone, and docs/dagster.md ("A topic that stops") must change too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the checks on the offset mappings said last: a good verdict, a bad one, or none."""
+"""The last verdicts of the checks on the offset mappings: good, bad, or none."""
 
 from __future__ import annotations
 

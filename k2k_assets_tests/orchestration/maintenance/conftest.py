@@ -1,4 +1,4 @@
-"""Dagster instances with the settings that are shipped: on SQLite, and on a real PostgreSQL."""
+"""Dagster instances with our settings: on SQLite, and on a real PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted of Dagster's history, and that nothing that is shown changes by it: on SQLite and on PostgreSQL."""
+"""Deleted history on SQLite and PostgreSQL, which changes nothing that Dagster shows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_nothing_that_is_shown_changes(history: History) -> None:
         "the first one made what is shown of the quiet topic, and sensors look at the others"
     )
     assert deleted.runs == 2
-    # Each run and report has observed the source; what the last report said is the newest.
+    # Each run and report has observed the source; the last report has the newest events.
     assert deleted.events == (len(moved) + 2) + 1 + 1
     assert history.reports(history.names.source_key("a.b")) == 1
 

@@ -1,4 +1,4 @@
-"""The maintenance job as Dagster runs it: how long is kept, and when it begins by itself."""
+"""The maintenance job in Dagster: how many days it keeps, and its schedule."""
 
 from __future__ import annotations
 

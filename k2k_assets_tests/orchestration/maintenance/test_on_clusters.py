@@ -1,4 +1,4 @@
-"""A real copy, whose history is deleted: Dagster shows the same, and the next runs go on from it."""
+"""The history of a real copy is deleted: Dagster shows the same, and the next runs continue."""
 
 from __future__ import annotations
 

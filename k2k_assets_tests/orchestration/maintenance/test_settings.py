@@ -1,4 +1,4 @@
-"""The settings of Dagster that are shipped: it takes them as they are, and no retry of its own meets a sensor."""
+"""Our settings of Dagster: it accepts them, and its own retries never compete with a sensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`build_k2k_assets` in somebody's own definitions: merged, loaded, and run by their executor on real clusters."""
+"""`build_k2k_assets` in a project's own definitions: merged, loaded, and run by its executor on real clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
-# Nobody listens there: whoever asked a broker would fail.
+# Nothing listens there, so a request to a broker would fail.
 NOBODY = "127.0.0.1:1"
 _PROJECT = """\
 import dagster as dg

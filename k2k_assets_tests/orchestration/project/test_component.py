@@ -1,4 +1,4 @@
-"""`K2KPipelineComponent` in a folder of definitions: what it loads, from where, and what a project may change."""
+"""`K2KPipelineComponent` in a folder of definitions: its pipeline, its state, and a project's changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.first_file import first_file
 
-# Nobody listens there: whoever asked a broker would fail.
+# Nothing listens there, so a request to a broker would fail.
 NOBODY = "127.0.0.1:1"
 NAMES = AssetNames("orders")
 _HERE = __name__

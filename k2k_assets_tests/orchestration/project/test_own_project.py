@@ -1,4 +1,4 @@
-"""A project made by `create-dagster`, in which every command and every example of docs/dagster.md is run."""
+"""Runs every command and every example of docs/dagster.md in a project that `create-dagster` makes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(60
 
 PAGE = (Path(__file__).parents[3] / "docs" / "dagster.md").read_text(encoding="utf-8")
 NAMES = AssetNames("orders")
-# Where the page's commands are run elsewhere: `dagster dev` with a daemon, in sensors/test_daemon.py.
+# Commands of the page that another test runs: `dagster dev` with a daemon, in sensors/test_daemon.py.
 _ELSEWHERE = ["dagster dev -w workspace.yaml"]
 
 

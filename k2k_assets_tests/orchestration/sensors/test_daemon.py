@@ -1,4 +1,4 @@
-"""`dagster dev` with the real daemon: what is written to the source arrives on the target without a hand on it."""
+"""`dagster dev` with the real daemon: new records of the source arrive on the target by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run brings the offset mappings up to date."""
+"""When the sensor requests a run that updates the offset mappings."""
 
 from __future__ import annotations
 

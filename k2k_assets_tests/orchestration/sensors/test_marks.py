@@ -1,4 +1,4 @@
-"""What a cursor keeps of thousands of topics is small, and tells what has changed."""
+"""Marks of thousands of topics in a cursor are small, and show which versions have changed."""
 
 from __future__ import annotations
 

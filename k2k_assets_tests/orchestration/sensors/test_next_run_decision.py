@@ -1,4 +1,4 @@
-"""What a tick asks for, case by case."""
+"""The decision of a tick, case by case."""
 
 from __future__ import annotations
 

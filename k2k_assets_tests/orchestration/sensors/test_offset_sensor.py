@@ -1,4 +1,4 @@
-"""Ticks of the offset sync sensor, without a daemon; the rules themselves are in `test_next_run_decision.py`."""
+"""Ticks of the offset sync sensor, without a daemon; `test_next_run_decision.py` tests the rules."""
 
 from __future__ import annotations
 

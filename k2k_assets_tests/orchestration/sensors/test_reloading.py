@@ -1,4 +1,4 @@
-"""How the definitions are loaded anew when something was discovered."""
+"""How the definitions are reloaded after a discovery."""
 
 from __future__ import annotations
 

@@ -130,11 +130,11 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     create_topic(clusters.source_servers, two)
     words = f"copied without end by pipeline {ticks.pipeline.name} on "
     began = time.monotonic()
-    while time.monotonic() < began + 10:  # longer than somebody may be silent: its heartbeats are seen
+    while time.monotonic() < began + 10:  # longer than the heartbeat timeout, so its heartbeats are seen
         asked, why = answer()
         assert asked == 0
         assert words in why
-        time.sleep(0.2)  # without it, this would take one of two cores from all others
+        time.sleep(0.2)  # without it, this loop would use one of two cores
     of_one = [event for event in reported if event.asset_key == ticks.names.topic_key(one)]
     assert of_one[0].metadata["k2k/lag"].value == 0, "it is told as a run of our own is"
     assert words.removeprefix("copied without end by ") in str(of_one[0].metadata["k2k/copied_by"].value)

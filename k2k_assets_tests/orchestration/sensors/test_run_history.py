@@ -1,4 +1,4 @@
-"""Which run is in progress, and what is said of it."""
+"""Runs in progress, and the last run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminate in the UI, under the real daemon: canceled, with all that was committed, and nothing of our code to see."""
+"""Terminate in the UI, under the real daemon: the run is canceled, commits stay, and no frame of ours is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver of an instance does while its slots work."""
+"""The driver of an instance while its slots work."""
 
 from __future__ import annotations
 

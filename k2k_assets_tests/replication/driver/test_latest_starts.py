@@ -1,4 +1,4 @@
-"""Where topics begin with `latest`, whoever dies while their first positions are committed."""
+"""First starts of topics with `latest`, with a death at any step while the first positions are committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver finds new on the source, where some of it cannot be copied: without a broker."""
+"""New topics of the source, some of which cannot be copied; without a broker."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_was_begun_stays_when_a_cluster_goes(tmp_path: Path, monkeypatch: p
     harness.refused, harness.unreachable = {"new-a", "new-b", "new-c"}, set()
 
     def prepare(*args: Any) -> ClusterSnapshot:
-        harness.refused, harness.unreachable = set(), {"new-b"}  # when they are looked at one by one
+        harness.refused, harness.unreachable = set(), {"new-b"}  # when the driver checks them one by one
         raise Refused("together they cannot be copied")
 
     one_by_one = harness._prepare

@@ -1,4 +1,4 @@
-"""What is asked of the clusters for each generation, where one topic is not what it was."""
+"""The driver's requests to the clusters for each generation, when a topic has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live progress: what the commit topic and the source's ends amount to."""
+"""Live progress from the commit topic and the source's ends."""
 
 from __future__ import annotations
 

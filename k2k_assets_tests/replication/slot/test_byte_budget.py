@@ -1,4 +1,4 @@
-"""A transaction is never larger than what the target takes in time."""
+"""A transaction is never larger than the target can accept in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pause between two commits follows what they cost."""
+"""The pause between two commits depends on their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot makes of the trouble that ends a session."""
+"""How a slot handles the error that ends a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each partition starts, and when it must not: the commit log against the source as it is."""
+"""Where each partition starts, and when it must not: the commit log against the present source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of chunks on the target: what breaks it is read back, and only somebody else's records count."""
+"""The chain of chunks on the target: records in a break are read back, and only foreign records count."""
 
 from __future__ import annotations
 

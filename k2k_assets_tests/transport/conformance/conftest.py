@@ -1,4 +1,4 @@
-"""The ends that each test of the suite runs between: every transport that the factory knows, and the fake one."""
+"""The fixtures of the suite: every transport of the factory, and the fake one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits of which nobody knows whether they were executed: the sink says so, and the next one finds out the truth."""
+"""Commits with an unknown outcome: the sink reports it, and the next sink learns the outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, RealEnds, all_read, write_all
 
 REQUESTS = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
-# What never comes is waited for as long as any step of a sink may take.
+# A sink waits for a missing answer as long as any of its steps may take.
 TROUBLES = [Trouble.DELAYED, Trouble.CUT, Trouble.LOST, *in_storms((Trouble.DROPPED,))]
 
 
@@ -39,7 +39,7 @@ def test_a_commit_that_returns_is_committed_and_the_next_sink_goes_on(
         assert fault.chosen.is_set()
         sink.close()
 
-        # What the transport cannot know, it does not claim to know; nor does it hide what it can.
+        # The transport reports the outcomes that it can know, and no others.
         if ends.transport.capabilities.knows_commit_outcome:
             assert returned
         following = sinks.open_sink(ends.transactional_id)

@@ -1,4 +1,4 @@
-"""Of a transactional id only the newest holder writes, whatever the older one has in hand."""
+"""Only the newest holder of a transactional id can write, even if an older one has an open transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink does: every record where it says, all of a transaction or nothing, and the truth about both."""
+"""Sinks: records at the reported offsets, whole transactions or nothing, and true reports about both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source brings: every committed record once, in order, with its offset; a loud stop where that cannot be."""
+"""Sources: every committed record once, in order, with its offset; a loud stop if that is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of records that the target does not take, outside transactions."""
+"""Records that the target refuses, outside transactions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_the_target_takes_nothing_of_for_long_is_given_up(made: list[StuckP
     made[0].queued = 7
     with pytest.raises(Restart):  # the session that sent it
         data.drain(0)
-    for _ in range(5):  # the next ones, which hear between two that they are to stop
+    for _ in range(5):  # the next sessions, which receive the stop between two of them
         clock.advance(5)
         with pytest.raises(Restart):
             data.clear(30)
@@ -63,7 +63,7 @@ def test_what_the_target_takes_nothing_of_for_long_is_given_up(made: list[StuckP
     assert made[0].steps == ["purge True True"], "late copies of what was on its way would break the order"
     assert len(made) == 2, "what a purged producer sends next would have a gap before it"
     made[1].queued = 3
-    with pytest.raises(Restart):  # it begins with a time of its own
+    with pytest.raises(Restart):  # it begins with a new deadline
         data.clear(30)
 
 

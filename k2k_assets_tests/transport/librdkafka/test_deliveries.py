@@ -1,4 +1,4 @@
-"""Producing chunks and learning where they went, against a producer whose queue fills at the worst moments."""
+"""Producing chunks and learning their offsets, with a producer whose queue fills at the worst moments."""
 
 from __future__ import annotations
 

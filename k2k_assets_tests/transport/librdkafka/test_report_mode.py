@@ -1,4 +1,4 @@
-"""What befell one session makes the next ones careful, and is past after a while without trouble."""
+"""A fault in one session changes the report mode of the next ones, until a while without faults."""
 
 from __future__ import annotations
 

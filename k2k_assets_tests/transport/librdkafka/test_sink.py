@@ -1,4 +1,4 @@
-"""What the sink does where the producer cannot take a record now, and where records do not go as foreseen."""
+"""The sink when the producer cannot accept a record now, and when records miss their predicted offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session with a clock, a source, a sink and an assignment topic that a test holds in its hands."""
+"""A session with a clock, a source, a sink and an assignment topic that a test controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long records may be in hand: as the file says, and in transactions no longer than these may be open."""
+"""Longest time between two commits: as in the file, and no longer than a transaction may be open."""
 
 from __future__ import annotations
 

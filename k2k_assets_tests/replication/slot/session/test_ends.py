@@ -1,4 +1,4 @@
-"""How a session ends: what is in hand is committed, claims are released."""
+"""The end of a session: pending records are committed, claims are released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes when: every record once, in order, and all that is told of it is true."""
+"""Events in any order: every record is copied once, in order, and all reports are true."""
 
 from __future__ import annotations
 

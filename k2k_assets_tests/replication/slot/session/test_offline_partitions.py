@@ -1,4 +1,4 @@
-"""A session that leaves out partitions without a leader: how long it waits for them, and what is noted of them."""
+"""A session leaves out offline partitions: how long it waits for them, and what it notes about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that come and are left out: the source is neither silent nor idle."""
+"""Records that arrive and are dropped: the source is neither silent nor idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that says nothing: whether it is there, and whether what it holds comes."""
+"""A source without records: whether it is reachable, and whether its records arrive."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_who_waits_for_an_end_finds_a_partition_that_has_lost_its_leader_beside_
     trickle = [Arrival(float(i), P0, i) for i in range(100)]
     made = harness(trickle, {P0: 100, P1: 100})
     asked = Asked(made, {"stable": {P0: 100, P1: 100}})
-    made.source._told.add(P1)  # its consumer says nothing
+    made.source._told.add(P1)  # its consumer returns nothing
     asked.offline_partitions.add(P1)
     assert stands_still(made, f"^{P1}: no leader for {P1}$") == pytest.approx(16, abs=1)
 
@@ -196,6 +196,6 @@ def test_beside_a_partition_without_a_leader_what_does_not_come_of_others_is_fou
     asked.offline_partitions.add(P1)
     if isinstance(extent, Continuous):
         words, seconds = f"records that do not come: {P0} stands at 2 of 250$", 30
-    else:  # the next session leaves it out, and says so
+    else:  # the next session leaves it out, and reports it
         words, seconds = f"no leader for {P1}", 15
     assert stands_still(made, words) == pytest.approx(seconds, abs=1)

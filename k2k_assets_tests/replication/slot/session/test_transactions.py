@@ -1,4 +1,4 @@
-"""When a transaction closes, and what is in it."""
+"""When a transaction commits, and what it contains."""
 
 from __future__ import annotations
 

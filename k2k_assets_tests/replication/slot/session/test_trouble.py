@@ -1,4 +1,4 @@
-"""What ends a session early, and what shows that it lives."""
+"""Errors that end a session early, and its signs of life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record that cannot be read stops its topic; what lies before it is copied and committed."""
+"""A record that cannot be read stops its topic; earlier records are copied and committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is decoded of chunks that come as whole batches: nothing, unless a stage or the sink needs columns."""
+"""Chunks that arrive as whole batches are only decoded if a stage or the sink needs columns."""
 
 from __future__ import annotations
 

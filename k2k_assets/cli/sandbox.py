@@ -55,7 +55,8 @@ def sandbox() -> None:
 @click.option(
     "--registries",
     is_flag=True,
-    help="A schema registry beside each cluster, whose ids differ; the pipeline maps schema ids. They begin empty.",
+    help="A schema registry beside each cluster, whose ids differ; the pipeline maps schema ids. They begin empty, and "
+    "a sample topic has schemas.",
 )
 def up(
     directory: Path | None,
@@ -102,7 +103,8 @@ def _access_lines(broker: Broker) -> Iterator[str]:
 
 
 def _write_samples(clusters: KafkaSandbox) -> None:
-    written = write_sample_traffic(clusters.source.admin_properties)
+    registry = clusters.registries[0].url if clusters.registries else None
+    written = write_sample_traffic(clusters.source.admin_properties, registry=registry)
     if written:
         records, topics = plural(sum(written.values()), "record"), plural(len(written), "topic")
         click.echo(f"\n{records} in {topics} of the source:")

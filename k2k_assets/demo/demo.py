@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.definitions import build_definitions
+from k2k_assets.demo.decoded import Decoded, compare_decoded, schemas_at
 from k2k_assets.demo.groups import GROUPS, consume_on_source, resume_on_target
+from k2k_assets.demo.reading import read_values
 from k2k_assets.demo.screen import Screen, Step
-from k2k_assets.demo.summary import TopicRow, faults, summary
+from k2k_assets.demo.summary import Shown, TopicRow, faults, summary
 from k2k_assets.demo.workplace import discovered, workplace
 from k2k_assets.discovery import Discovery
 from k2k_assets.kafka.cluster import Cluster
@@ -19,6 +21,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.materialize import Loaded, Materialized, interrupted, load, materialize
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.readings import READINGS
 from k2k_assets.sandbox.traffic import write_sample_traffic
 from k2k_assets.spark.sessions import stop_active_session
 
@@ -26,8 +29,12 @@ if TYPE_CHECKING:
     from k2k_assets.orchestration.materialize import EventLogEntry
 
 
-def run_demo(screen: Screen) -> bool:
+def run_demo(screen: Screen, registries: bool) -> bool:
     """Runs the demo from the first cluster to the last line of the summary.
+
+    Args:
+        screen: Where to show it.
+        registries: With schema registries, and a topic whose values have schemas.
 
     Returns:
         Whether everything was copied, materialized and checked without a failure.
@@ -37,11 +44,13 @@ def run_demo(screen: Screen) -> bool:
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("k2k").setLevel(logging.INFO)
-    starting = "starting two Kafka clusters (the first time: downloading Kafka)"
-    with workplace() as place, screen.step(starting) as step, KafkaSandbox() as sandbox:
-        step.done(f"two Kafka clusters run: source {sandbox.source_servers}, target {sandbox.target_servers}")
+    what = "two Kafka clusters and two schema registries" if registries else "two Kafka clusters"
+    starting = f"starting {what} (the first time: downloading them)"
+    with workplace() as place, screen.step(starting) as step, KafkaSandbox(registries=registries) as sandbox:
+        step.done(f"{what} run: source {sandbox.source_servers}, target {sandbox.target_servers}")
         step.next("writing sample traffic")
-        written = write_sample_traffic(sandbox.source_servers)
+        urls = tuple(registry.url for registry in sandbox.registries or ())
+        written = write_sample_traffic(sandbox.source_servers, registry=urls[0] if urls else None)
         step.done(f"{plural(sum(written.values()), 'record')} written to {plural(len(written), 'source topic')}")
         step.next("reading a part of it with two consumer groups")
         read = consume_on_source(sandbox.source_servers)
@@ -57,9 +66,23 @@ def run_demo(screen: Screen) -> bool:
         groups = resume_on_target(sandbox.source_servers, sandbox.target_servers, read, _states(loaded, result))
         resumed = sum(group.resumed for group in groups)
         step.done(f"{plural(resumed, 'record')} read on the target by {plural(len(groups), 'consumer group')}")
+        decoded = _decoded(sandbox, step)
         step.next("stopping the clusters")
-    screen.line(f"\n{summary(rows, groups, result, screen.console.width)}")
-    return not faults(rows, groups, result)
+    shown = Shown(rows, groups, decoded, result)
+    screen.line(f"\n{summary(shown, screen.console.width)}")
+    return not faults(shown)
+
+
+def _decoded(sandbox: KafkaSandbox, step: Step) -> Decoded | None:
+    """How the topic with schemas is decoded on the target; None without registries."""
+    if sandbox.registries is None:
+        return None
+    step.next(f"decoding {READINGS} on the target")
+    source, target = (read_values(servers, READINGS) for servers in (sandbox.source_servers, sandbox.target_servers))
+    before, after = (schemas_at(registry.url) for registry in sandbox.registries)
+    decoded = compare_decoded(READINGS, source, target, (before, after))
+    step.done(f"{plural(decoded.values, 'value')} of {READINGS} decoded on the target with its own schema registry")
+    return decoded
 
 
 def _states(loaded: Loaded, result: Materialized) -> dict[str, str]:

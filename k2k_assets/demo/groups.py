@@ -6,23 +6,19 @@ What they read there is compared with what was left on the source: every record 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.messages import Consumer, Message
-
-_SECONDS = 60.0
-_BATCH = 50
+from k2k_assets.demo.reading import SECONDS, partitions_of, read_partitions, reading_consumer
+from k2k_assets.kafka.messages import Message
 
 
 class DemoGroup(NamedTuple):
@@ -118,11 +114,13 @@ def _compared(group: DemoGroup, read: int, unread: Contents, found: Contents, st
 
 def _consume(servers: str, group: str, topic: str, records: int | None) -> Contents:
     """Reads as an application does: joins the group, reads, commits, leaves."""
-    consumer = _consumer(servers, group)
+    consumer = reading_consumer(servers, group)
     try:
-        partitions = _partitions(consumer, topic)
+        partitions = partitions_of(consumer, topic)
         consumer.subscribe([topic])
-        return _read(consumer, partitions, records, lambda: consumer.commit(asynchronous=False))
+        found = read_partitions(consumer, partitions, _digest, records)
+        consumer.commit(asynchronous=False)
+        return found
     except KafkaException as error:
         raise K2KError(f"group {group} on {servers}: {error.args[0].str()}") from None
     finally:
@@ -131,63 +129,16 @@ def _consume(servers: str, group: str, topic: str, records: int | None) -> Conte
 
 def _unread(servers: str, group: DemoGroup) -> Contents:
     """What lies after the group's positions. Nothing is joined or committed."""
-    consumer = _consumer(servers, group.name)
+    consumer = reading_consumer(servers, group.name)
     try:
-        partitions = _partitions(consumer, group.topic)
+        partitions = partitions_of(consumer, group.topic)
         wanted = [KafkaTopicPartition(tp.topic, tp.partition) for tp in partitions]
-        consumer.assign(consumer.committed(wanted, timeout=_SECONDS))
-        return _read(consumer, partitions, None, lambda: None)
+        consumer.assign(consumer.committed(wanted, timeout=SECONDS))
+        return read_partitions(consumer, partitions, _digest)
     except KafkaException as error:
         raise K2KError(f"group {group.name} on {servers}: {error.args[0].str()}") from None
     finally:
         consumer.close()
-
-
-def _consumer(servers: str, group: str) -> Consumer:
-    settings: dict[str, object] = {
-        "bootstrap.servers": servers,
-        "group.id": group,
-        "group.protocol": "classic",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        # A position that was not translated would be read from the start: that shows.
-        "auto.offset.reset": "earliest",
-        "enable.partition.eof": True,
-        "reconnect.backoff.ms": 10,
-        "fetch.wait.max.ms": 50,
-        "log_level": 0,
-    }
-    return Consumer(settings)
-
-
-def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, p) for p in consumer.list_topics(topic, timeout=_SECONDS).topics[topic].partitions]
-
-
-def _read(
-    consumer: Consumer, partitions: Iterable[TopicPartition], records: int | None, commit: Callable[[], object]
-) -> Contents:
-    """Reads so many records of each partition, or to the end; `commit` is called once, after that."""
-    found: dict[int, list[bytes]] = defaultdict(list)
-    open_partitions = dict.fromkeys(tp.partition for tp in partitions)
-    deadline = Deadline(_SECONDS)
-    while open_partitions:
-        if deadline.expired():
-            raise K2KError(f"partitions {sorted(open_partitions)} were not read to their end within {_SECONDS:g} s.")
-        for message in consumer.consume(_BATCH, 0.2):
-            error = message.error()
-            if error is None:
-                digests = found[message.partition()]
-                digests.append(_digest(message))
-                if len(digests) == records:
-                    open_partitions.pop(message.partition(), None)
-                    consumer.pause([KafkaTopicPartition(message.topic(), message.partition())])
-            elif error.code() == KafkaError._PARTITION_EOF:
-                open_partitions.pop(message.partition(), None)
-            elif not error.retriable():
-                raise KafkaException(error)
-    commit()
-    return found
 
 
 def _count(contents: Contents) -> int:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from k2k_assets.core.words import plural
+from k2k_assets.demo.decoded import Decoded
 from k2k_assets.demo.groups import Resumed
 from k2k_assets.orchestration.materialize import CheckResult, Materialized
 
+_MOST_LINES = 5
 _HEAD = ("topic", "records", "bytes", "source end", "target end", "ranges", "seconds")
 
 
@@ -38,15 +40,31 @@ class TopicRow:
     seconds: float
 
 
-def summary(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materialized, width: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the demo has to show.
+
+    Attributes:
+        rows: One a topic.
+        groups: How consumer groups went on on the target.
+        decoded: How the topic with schemas was decoded there; None without schema registries.
+        result: What the Dagster run did.
+    """
+
+    rows: Sequence[TopicRow]
+    groups: Sequence[Resumed]
+    decoded: Decoded | None
+    result: Materialized
+
+
+def summary(shown: Shown, width: int) -> str:
     """The text.
 
     Args:
-        rows: One a topic.
-        groups: How consumer groups went on on the target.
-        result: What the Dagster run did.
+        shown: What there is to show.
         width: Columns of the terminal.
     """
+    rows, groups, result = shown.rows, shown.groups, shown.result
     parts = ["\n".join(_table(rows)), _offsets_explained(width)] if rows else []
     if on_the_copy := [check for check in result.checks if not _of_group(check)]:
         parts.append("\n".join(["Checks on topics and offset mappings", *_checks(_together(on_the_copy), width)]))
@@ -55,11 +73,15 @@ def summary(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materia
         parts.append(
             "\n".join(["Consumer groups, resumed on the target by real consumers", *_groups(groups, on_groups)])
         )
-    return "\n\n".join([*parts, "\n".join(verdict(rows, groups, result))])
+    if shown.decoded:
+        parts.append(f"Values with schemas, decoded on the target with its own registry\n{_ids(shown.decoded)}")
+    return "\n\n".join([*parts, "\n".join(verdict(shown))])
 
 
-def faults(rows: Iterable[TopicRow], groups: Iterable[Resumed], result: Materialized) -> list[str]:
+def faults(shown: Shown) -> list[str]:
     """What is not as it must be, a line each."""
+    rows, result = shown.rows, shown.result
+    undecoded = shown.decoded.faults if shown.decoded else ()
     lost = [
         f"{row.topic}: {plural(row.written, 'record')} written, {row.records:,} copied"
         for row in rows
@@ -67,7 +89,13 @@ def faults(rows: Iterable[TopicRow], groups: Iterable[Resumed], result: Material
     ]
     missing = [f"{key}: not materialized" for key in result.missing]
     failed = [f"check {check.name}: failed" for check in result.checks if check.judgement == "failed"]
-    return [*lost, *result.failures, *missing, *failed, *(_strayed(group) for group in groups if not group.good)]
+    strayed = (_strayed(group) for group in shown.groups if not group.good)
+    return [*lost, *result.failures, *missing, *failed, *strayed, *_first(undecoded)]
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = [f"and {len(lines) - _MOST_LINES:,} more"] if len(lines) > _MOST_LINES else []
+    return [*lines[:_MOST_LINES], *more]
 
 
 def _strayed(group: Resumed) -> str:
@@ -75,9 +103,10 @@ def _strayed(group: Resumed) -> str:
     return f"group {group.group}: {group.skipped:,} records skipped, {group.again:,} read again{order}"
 
 
-def verdict(rows: Sequence[TopicRow], groups: Sequence[Resumed], result: Materialized) -> list[str]:
+def verdict(shown: Shown) -> list[str]:
     """The closing lines."""
-    bad = faults(rows, groups, result)
+    rows, result = shown.rows, shown.result
+    bad = faults(shown)
     if bad:
         return ["Not everything is as it must be:", *(f"  {line}" for line in bad)]
     warned = sum(check.judgement == "warned" for check in result.checks)
@@ -137,6 +166,12 @@ def _groups(groups: Sequence[Resumed], checks: Mapping[str, str]) -> Iterable[st
             f"{head}{group.read:,} read on the source, {group.unread:,} unread; {group.resumed:,} read on the target, "
             f"skipped {group.skipped:,}, read again {group.again:,}"
         )
+
+
+def _ids(decoded: Decoded) -> str:
+    source, target = (", ".join(map(str, ids)) for ids in (decoded.source_ids, decoded.target_ids))
+    said = "failed" if decoded.faults else "passed"
+    return f"  {said}  {decoded.topic}  {plural(decoded.values, 'value')}: schemas {source} of the source are {target}"
 
 
 def _checks(checks: Iterable[CheckResult], width: int) -> Iterable[str]:

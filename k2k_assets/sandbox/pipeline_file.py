@@ -30,7 +30,7 @@ features:
   kafka:
     common:
       "bootstrap.servers": "{target.servers}"
-{target_access}{target_registry}replication:
+{target_access}{target_registry}{schema_rules}replication:
   - source:
       topic: "{topics}"
   - sink:
@@ -55,6 +55,19 @@ _REGISTRY = """\
 """
 
 
+# Some of its bytes begin as if a schema registry's serializer had written them.
+_SCHEMA_RULES = """\
+schemaMapping:
+  topics:
+    - pattern: "demo\\\\.oddities"
+      key: disabled
+      value: disabled
+    - pattern: ".*"
+      key: disabled
+      value: enabled
+"""
+
+
 def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"demo\..*") -> str:
     """The YAML of a pipeline from the sandbox's source to its target.
 
@@ -66,6 +79,7 @@ def pipeline_text(sandbox: KafkaSandbox, name: str = "demo", topics: str = r"dem
     source_registry, target_registry = map(_registry, sandbox.registries) if sandbox.registries else ("", "")
     return _TEXT.format(
         schema_mapping="  schemaMapping: enabled\n" if sandbox.registries else "",
+        schema_rules=_SCHEMA_RULES if sandbox.registries else "",
         source_registry=source_registry,
         target_registry=target_registry,
         first_line=_FIRST_LINE,

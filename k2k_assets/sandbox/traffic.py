@@ -10,7 +10,7 @@ import json
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -37,17 +37,18 @@ class SampleTopic(NamedTuple):
     fill: Callable[[TrafficWriter, str, random.Random], int]
 
 
-def write_sample_traffic(cluster: Cluster, seed: int = 17) -> dict[str, int]:
+def write_sample_traffic(cluster: Cluster, seed: int = 17, registry: str | None = None) -> dict[str, int]:
     """Makes the sample topics and fills them; topics that are there already are left as they are.
 
     Args:
         cluster: Its bootstrap address, or client properties.
         seed: The same seed writes the same records (but for timestamps that are "now").
+        registry: Where the cluster's schema registry is; with one there is a topic whose values have schemas.
 
     Returns:
         For each topic that was made: how many records a reader of committed data finds in it.
     """
-    missing = _create_missing(cluster)
+    missing = _create_missing(cluster, sample_topics(registry))
     if not missing:
         return {}
     writer = TrafficWriter(cluster, "sample-traffic")
@@ -65,7 +66,7 @@ def continuous_traffic(cluster: Cluster, stop: threading.Event, seed: int = 17) 
     chance = random.Random(seed)
     while not stop.is_set():
         try:
-            _create_missing(cluster)
+            _create_missing(cluster, SAMPLE_TOPICS)
             _trickle(TrafficWriter(cluster, "continuous-traffic"), stop, chance)
         except KafkaException as error:
             servers = properties_of(cluster)["bootstrap.servers"]
@@ -82,10 +83,10 @@ def _trickle(writer: TrafficWriter, stop: threading.Event, chance: random.Random
         writer.plain("demo.customers", itertools.islice(customers, 1))
 
 
-def _create_missing(cluster: Cluster) -> list[SampleTopic]:
+def _create_missing(cluster: Cluster, topics: Iterable[SampleTopic]) -> list[SampleTopic]:
     admin = clients.admin(properties_of(cluster))
     present = admin.list_topics(timeout=_SECONDS).topics
-    missing = [topic for topic in SAMPLE_TOPICS if topic.name not in present]
+    missing = [topic for topic in topics if topic.name not in present]
     made = [NewTopic(topic.name, topic.partitions, 1, config=topic.config) for topic in missing]
     for future in admin.create_topics(made).values() if made else []:
         future.result(_SECONDS)
@@ -204,3 +205,20 @@ SAMPLE_TOPICS = (
     SampleTopic("demo.oddities", 2, _FOR_EVER, _fill_oddities),
     SampleTopic("demo.empty", 2, {}, _fill_nothing),
 )
+
+
+def sample_topics(registry: str | None) -> tuple[SampleTopic, ...]:
+    """The sample topics.
+
+    Args:
+        registry: Where the cluster's schema registry is; None: there is none, and no topic with schemas.
+    """
+    if registry is None:
+        return SAMPLE_TOPICS
+    # What Confluent's client imports takes a third of a second.
+    from k2k_assets.sandbox.readings import READINGS, write_readings
+
+    def fill(writer: TrafficWriter, topic: str, chance: random.Random) -> int:
+        return write_readings(writer, registry, chance)
+
+    return (*SAMPLE_TOPICS, SampleTopic(READINGS, 3, {}, fill))

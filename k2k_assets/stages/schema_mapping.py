@@ -118,7 +118,11 @@ class _Prefixes(dict[bytes, bytes]):
 
     def mapped(self, payloads: Payloads) -> list[bytes | None]:
         """The payloads with the target's ids."""
-        return [None if payload is None else self[payload[:PREFIX]] + payload[PREFIX:] for payload in payloads]
+        # Replacing copies a payload once, slicing and adding would do it twice.
+        return [
+            None if payload is None else payload.replace(prefix := payload[:PREFIX], self[prefix], 1)
+            for payload in payloads
+        ]
 
     def __missing__(self, prefix: bytes) -> bytes:
         if not has_schema_id(prefix):

@@ -18,7 +18,9 @@ import pytest
 from k2k_assets.demo.groups import GROUPS
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker_settings import is_free
-from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, write_sample_traffic
+from k2k_assets.sandbox.readings import READINGS
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, sample_topics, write_sample_traffic
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support import kafka
 
@@ -31,6 +33,10 @@ _GROUP = re.compile(
     r"^  passed  (demo-\w+) +(\d+) exact: ([\d,]+) read on the source, ([\d,]+) unread; ([\d,]+) read on the target, "
     r"skipped 0, read again 0$",
     re.MULTILINE,
+)
+
+_DECODED = re.compile(
+    r"^  passed  demo\.readings  ([\d,]+) values: schemas (\d+, \d+) of the source are (\d+, \d+)$", re.MULTILINE
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(420)]
@@ -67,12 +73,23 @@ def _assert_groups(text: str, truth: dict[str, tuple[int, int, int]]) -> None:
         assert (unread > 0) == (group.records is not None)
 
 
+def _assert_decoded(text: str, truth: dict[str, tuple[int, int, int]]) -> None:
+    """All values with schemas, whose ids the target's registry has changed."""
+    ((values, source, target),) = _DECODED.findall(text)
+    assert int(values.replace(",", "")) == truth[READINGS][0]
+    assert len(source.split(", ")) == len(target.split(", ")) == 2
+    assert not set(source.split(", ")) & set(target.split(", "))
+
+
 @pytest.fixture(scope="module")
-def truth(clusters: KafkaSandbox) -> dict[str, tuple[int, int, int]]:
+def truth(
+    clusters: KafkaSandbox, registries: tuple[SandboxRegistry, SandboxRegistry]
+) -> dict[str, tuple[int, int, int]]:
     """Records, bytes of values and end offsets of the sample topics, read by the tests' own means."""
     found = {}
-    write_sample_traffic(clusters.source_servers)
-    for topic in SAMPLE_TOPICS:
+    registry = registries[0].url
+    write_sample_traffic(clusters.source_servers, registry=registry)
+    for topic in sample_topics(registry):
         records = kafka.read_all(clusters.source_servers, topic.name)
         ends = kafka.end_offsets(clusters.source_servers, topic.name)
         found[topic.name] = len(records), sum(len(r.value or b"") for r in records), sum(ends.values())
@@ -95,6 +112,7 @@ def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> Non
     total = sum(records for records, _, _ in truth.values())
     assert f"{total:,} records written and committed on the source, {total:,} copied." in ended.stdout
     _assert_groups(ended.stdout, truth)
+    _assert_decoded(ended.stdout, truth)
     _assert_stopped(ended.stdout)
     assert _story(README.read_text(encoding="utf-8")) == _story(ended.stdout)
 
@@ -110,10 +128,11 @@ def test_the_readme_shows_what_it_prints(truth: dict[str, tuple[int, int, int]])
     text = README.read_text(encoding="utf-8")
     assert {topic: (row.records, row.bytes, row.source_end) for topic, row in _shown(text).items()} == truth
     _assert_groups(text, truth)
+    _assert_decoded(text, truth)
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("after", ["two Kafka clusters run", "Dagster has loaded"])
+@pytest.mark.parametrize("after", [" run: source", "Dagster has loaded"])
 def test_interrupted_it_leaves_nothing(after: str) -> None:
     with _running() as process:
         said = _read_until(process, after)

@@ -71,7 +71,7 @@ def _read_all(screen: IO[bytes]) -> str:
 def test_a_demo_that_does_not_end_well_fails_and_names_its_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def badly(screen: Screen) -> bool:
+    def badly(screen: Screen, registries: bool) -> bool:
         os.write(2, b"why it failed\n")
         return False
 

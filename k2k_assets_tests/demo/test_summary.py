@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from k2k_assets.demo.decoded import Decoded
 from k2k_assets.demo.groups import Resumed
-from k2k_assets.demo.summary import TopicRow, faults, summary
+from k2k_assets.demo.summary import Shown, TopicRow, faults, summary
 from k2k_assets.orchestration.materialize import CheckResult, Materialized
 
 ROWS = [
@@ -17,6 +18,7 @@ ROWS = [
     TopicRow("empty", written=0, records=0, bytes=0, source_end=0, target_end=0, runs=0, seconds=1.25),
 ]
 GROUPS = [Resumed("billing", read=900, unread=600, resumed=600, skipped=0, again=0, in_order=True, state="3 exact")]
+DECODED = Decoded("readings", values=3000, source_ids=(1, 2), target_ids=(12, 13), faults=())
 GOOD = Materialized(
     metadata={"demo/topics/orders": {}, "demo/topics/empty": {}},
     checks=(
@@ -32,11 +34,12 @@ GOOD = Materialized(
 
 
 def test_a_good_run() -> None:
-    assert faults(ROWS, GROUPS, GOOD) == []
-    said = summary(ROWS, GROUPS, GOOD, 80)
+    assert faults(Shown(ROWS, GROUPS, DECODED, GOOD)) == []
+    said = summary(Shown(ROWS, GROUPS, DECODED, GOOD), 80)
     assert "orders    1,500  12,345       1,600       1,510       7      1.2" in said
     assert "  passed  content    same" in said
     assert [line for line in said.splitlines() if "copies_on" in line] == ["  passed  copies_on  holds for 2 topics"]
+    assert "  passed  readings  3,000 values: schemas 1, 2 of the source are 12, 13" in said
     assert "  passed  billing  3 exact: 900 read on the source, 600 unread; 600 read on the target, " in said
     assert said.endswith("1,500 records written and committed on the source, 1,500 copied. 2 assets materialized, "
                          "5 checks passed.")  # fmt: skip
@@ -54,8 +57,8 @@ def test_a_good_run() -> None:
     ],
 )
 def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault: str) -> None:
-    assert faults(rows, GROUPS, result) == [fault]
-    assert summary(rows, GROUPS, result, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+    assert faults(Shown(rows, GROUPS, DECODED, result)) == [fault]
+    assert summary(Shown(rows, GROUPS, DECODED, result), 80).endswith(f"Not everything is as it must be:\n  {fault}")
 
 
 @pytest.mark.parametrize(
@@ -70,15 +73,15 @@ def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault
     ],
 )
 def test_a_group_that_strays_is_a_failure(group: Resumed, fault: str) -> None:
-    assert faults(ROWS, [group], GOOD) == [fault]
-    assert summary(ROWS, [group], GOOD, 80).endswith(f"Not everything is as it must be:\n  {fault}")
+    assert faults(Shown(ROWS, [group], DECODED, GOOD)) == [fault]
+    assert summary(Shown(ROWS, [group], DECODED, GOOD), 80).endswith(f"Not everything is as it must be:\n  {fault}")
 
 
 def test_a_topic_that_does_not_pass_its_check_has_its_own_line() -> None:
     bad, good, *rest = GOOD.checks
     stopped = replace(bad, judgement="failed", summary="1 of 1 partitions are stopped")
     result = replace(GOOD, checks=(stopped, good, *rest))
-    said = summary(ROWS, GROUPS, result, 80)
+    said = summary(Shown(ROWS, GROUPS, DECODED, result), 80)
     assert "  failed  copies_on  1 of 1 partitions are stopped" in said
     assert "  passed  copies_on  holds for 1 topic" in said
     assert said.endswith("Not everything is as it must be:\n  check copies_on: failed")
@@ -86,5 +89,16 @@ def test_a_topic_that_does_not_pass_its_check_has_its_own_line() -> None:
 
 def test_a_doubt_is_no_failure() -> None:
     doubtful = replace(GOOD, checks=(CheckResult("content", "warned", "nothing is comparable"),))
-    assert faults(ROWS, GROUPS, doubtful) == []
-    assert summary(ROWS, GROUPS, doubtful, 80).endswith("2 assets materialized, 1 check in doubt.")
+    assert faults(Shown(ROWS, GROUPS, DECODED, doubtful)) == []
+    assert summary(Shown(ROWS, GROUPS, DECODED, doubtful), 80).endswith("2 assets materialized, 1 check in doubt.")
+
+
+def test_values_that_are_not_decoded_on_the_target_are_a_failure() -> None:
+    bad = replace(DECODED, values=2993, faults=tuple(f"readings-0, value {n}: no schema id" for n in range(7)))
+    said = summary(Shown(ROWS, GROUPS, bad, GOOD), 80)
+    assert "  failed  readings  2,993 values: schemas 1, 2 of the source are 12, 13" in said
+    assert said.endswith("  readings-0, value 4: no schema id\n  and 2 more")
+
+
+def test_without_registries_nothing_is_said_of_schemas() -> None:
+    assert "Values with schemas" not in summary(Shown(ROWS, GROUPS, None, GOOD), 80)

@@ -19,6 +19,7 @@ from k2k_assets_tests.storm.storm import Plan, storm
 @click.option("--engine", type=click.Choice(["spark", "processes", "dagster"]), default="spark", show_default=True)
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
+@click.option("--stages", is_flag=True, help="With stages that change records.")
 @click.option("--only", multiple=True, type=click.Choice([fault.name for fault in FAULTS]), help="Only these faults.")
 def main(
     seconds: float,
@@ -27,6 +28,7 @@ def main(
     engine: Engine,
     round_seconds: float,
     pause: float,
+    stages: bool,
     only: tuple[str, ...],
 ) -> None:
     """Faults at random over two real brokers and real processes; then every record is compared."""
@@ -41,6 +43,7 @@ def main(
             round_seconds=round_seconds,
             pause=pause,
             only=only,
+            stages=stages,
             aloud=True,
         )
     )

@@ -22,10 +22,12 @@ from k2k_assets.kafka.cluster import Role
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
+from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.fleet import Fleet
 from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
+from k2k_assets_tests.storm.stages import Stages
 from k2k_assets_tests.support.copying import UNREADABLE
 from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
@@ -66,6 +68,7 @@ class Environment:
         writer: Writes to the source.
         journal: Is told what happens.
         lasting: Shortest and longest time, in seconds, of what has to outlast time-outs.
+        stages: Of the pipeline.
 
     Attributes:
         copiers: Instances that copy.
@@ -81,6 +84,7 @@ class Environment:
         writer: NumberedWriter,
         journal: Journal,
         lasting: tuple[float, float],
+        stages: Stages,
     ) -> None:
         self.sandbox = sandbox
         self.prefix = prefix
@@ -90,8 +94,10 @@ class Environment:
         self._path = path
         self._engine = engine
         self._lasting = lasting
+        self._stages = stages
+        self._registry_lock = threading.Lock()
         self._broker_locks = {"source": threading.Lock(), "target": threading.Lock()}
-        self._trouble = {"source": time.monotonic(), "target": time.monotonic()}
+        self._trouble = dict.fromkeys(("source", "target", "registry"), time.monotonic())
         self.copiers = Fleet("instance", journal, self._troubled)
         self.mappers = Fleet("mapper", journal, self._troubled)
         self._over = threading.Event()
@@ -181,7 +187,9 @@ class Environment:
 
     def add_topic(self, partitions: int) -> str:
         """One more source topic that the pipeline selects."""
-        topic = create_topic(self.sandbox.source_servers, unique(self.prefix), partitions)
+        topic = unique(self.prefix)
+        self._stages.note_topic(topic)
+        create_topic(self.sandbox.source_servers, topic, partitions)
         self.writer.places += [(topic, partition) for partition in range(partitions)]
         return topic
 
@@ -216,6 +224,22 @@ class Environment:
         self.journal.note(f"index update ended with {code}")
         if "Traceback" in said:
             self.copiers.unexpected.append(f"an index update ended with {code}\n{said}")
+
+    # -- schema registries --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def registry(self, rng: random.Random) -> Iterator[SandboxRegistry | None]:
+        """A schema registry for one fault alone; None while another one has it, or where there is none."""
+        registries = self._stages.registries()
+        if not registries or not self._registry_lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            self._trouble["registry"] = float("inf")
+            yield rng.choice(registries)
+        finally:
+            self._trouble["registry"] = time.monotonic()
+            self._registry_lock.release()
 
     # -- clusters -----------------------------------------------------------------------------------------------
 

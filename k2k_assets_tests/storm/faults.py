@@ -211,6 +211,17 @@ def _new_partition(environment: Environment, rng: random.Random) -> str:
         return topic
 
 
+def _registry_frozen(environment: Environment, rng: random.Random) -> str:
+    seconds = environment.long(rng)
+    with environment.registry(rng) as registry:
+        if registry is None:
+            return ""
+        registry.pause()
+        environment.rest(seconds)
+        registry.resume()
+        return f"{registry.url} for {seconds:.1f} s"
+
+
 _ANY: frozenset[Engine] = frozenset({"spark", "processes", "dagster"})
 _WITH_JAVA: frozenset[Engine] = frozenset({"spark", "dagster"})
 _SPARK: frozenset[Engine] = frozenset({"spark"})
@@ -231,6 +242,7 @@ FAULTS = [
     Fault("target broker killed", 2, _broker("target", "kill"), _ANY),
     Fault("target broker restarted", 1, _broker("target", "restart"), _ANY),
     Fault("target broker frozen", 2, _broker("target", "freeze"), _ANY),
+    Fault("schema registry frozen", 3, _registry_frozen, _ANY),
     Fault("second instance started", 5, _second_instance()),
     Fault("instance with a wrong clock started", 2, _second_instance(_wrong_clock)),
     Fault("instance with two attempts of each slot started", 2, _second_instance(_twice)),

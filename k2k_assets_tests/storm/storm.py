@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.history_of_dagster import runs_in_words
 from k2k_assets_tests.storm.instances import Engine, home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
+from k2k_assets_tests.storm.stages import Stages, mapped_schemas
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
@@ -69,6 +71,7 @@ class Plan:
         pause: Mean seconds between two faults.
         only: Names of faults; all if empty.
         aloud: Whether to tell what happens.
+        stages: Whether the pipeline changes records.
     """
 
     seconds: float
@@ -80,6 +83,7 @@ class Plan:
     pause: float = 3.0
     only: tuple[str, ...] = ()
     aloud: bool = False
+    stages: bool = False
 
     @property
     def late_writers(self) -> bool:
@@ -117,9 +121,10 @@ class Report:
     def words(self) -> str:
         """For people."""
         mode = "exactly once" if self.plan.exactly_once else "at least once"
+        stages = ", with stages that change records" if self.plan.stages else ""
         done = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
         lines = [
-            f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}, on {self.plan.engine}",
+            f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}, on {self.plan.engine}{stages}",
             f"  faults     {sum(self.faults.values())}: {done}",
             f"  instances  {self.instances}, and {self.mappers} mappers",
             f"  records    {self.verdict.records} on the source, {self.verdict.copies} on the target, "
@@ -140,11 +145,11 @@ def storm(plan: Plan) -> Report:
     directory = Path(tempfile.mkdtemp(prefix=f"k2k-storm-{plan.seed}-"))
     journal = Journal(directory, plan.aloud)
     report = Report(plan, directory)
-    with KafkaSandbox(directory / "brokers") as sandbox:
-        prefix, writer = unique("storm"), NumberedWriter(sandbox.source_servers, [], plan.seed)
+    with KafkaSandbox(directory / "brokers") as sandbox, _stages(plan, directory) as stages:
+        prefix, writer = unique("storm"), NumberedWriter(sandbox.source_servers, [], plan.seed, dress=stages.dress)
         readers = [f"{prefix}-reader-{number}" for number in range(_GROUPS)]
-        path = _pipeline_file(directory, sandbox, plan, prefix, readers)
-        environment = Environment(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting)
+        path = _pipeline_file(directory, sandbox, plan, prefix, readers, stages)
+        environment = Environment(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting, stages)
         groups = ReadingGroups(sandbox.source_servers, readers, writer.places, plan.seed)
         for partitions in (3, 1):
             environment.add_topic(partitions)
@@ -152,7 +157,7 @@ def storm(plan: Plan) -> Report:
             with writer.writing():
                 _begin(environment)
                 with groups.reading():
-                    _rounds(plan, environment, groups, report)
+                    _rounds(plan, environment, groups, stages, report)
         finally:
             environment.end()
             report.writes_failed = writer.failures
@@ -179,7 +184,11 @@ def _begin(environment: Environment) -> None:
     wait_until(at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
 
 
-def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, report: Report) -> None:
+def _stages(plan: Plan, directory: Path) -> AbstractContextManager[Stages]:
+    return mapped_schemas(directory) if plan.stages else nullcontext(Stages())
+
+
+def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, stages: Stages, report: Report) -> None:
     began, number = time.monotonic(), 0
     while not report.problems and (left := plan.seconds - (time.monotonic() - began)) > 0:
         number += 1
@@ -189,7 +198,12 @@ def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, report:
             _settle(environment, groups, report, rng)
             source, target = environment.sandbox.source_servers, environment.sandbox.target_servers
             report.verdict = verify(
-                environment.pipeline, source, target, environment.topics(), zombies=plan.late_writers
+                environment.pipeline,
+                source,
+                target,
+                environment.topics(),
+                plan.late_writers,
+                stages.through_all,
             )
             report.groups = _group_verdict(environment, groups)
             if plan.engine != "processes":
@@ -320,7 +334,9 @@ def _caught_up(environment: Environment) -> bool:
     return True
 
 
-def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str, groups: list[str]) -> Path:
+def _pipeline_file(
+    directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str, groups: list[str], stages: Stages
+) -> Path:
     name = unique("storm")
     sections: dict[str, Any] = {
         "coordination": {
@@ -352,6 +368,7 @@ def _pipeline_file(directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: s
         sandbox.source_servers,
         sandbox.target_servers,
         f"{prefix}.*",
-        features={**features, "headerReplication": "enabled"},
+        features={**features, "headerReplication": "enabled", **stages.features()},
+        **stages.write_options(),
         **sections,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, Producer
@@ -25,16 +25,24 @@ class NumberedWriter:
         seed: Of its choices.
         pause: Mean seconds between two batches.
         largest: Most records of a batch; one in ten is that large.
+        dress: Changes a record before it is written.
     """
 
     def __init__(
-        self, servers: str, places: list[tuple[str, int]], seed: int, pause: float = 0.12, largest: int = 100
+        self,
+        servers: str,
+        places: list[tuple[str, int]],
+        seed: int,
+        pause: float = 0.12,
+        largest: int = 100,
+        dress: Callable[[Record, random.Random], Record] = lambda record, rng: record,
     ) -> None:
         self._servers = servers
         self.places = places
         self._random = random.Random(seed)
         self._pause = pause
         self._largest = largest
+        self._dress = dress
         self._ids = itertools.count()
         self._end = threading.Event()
         self._at_work = threading.Lock()
@@ -64,7 +72,7 @@ class NumberedWriter:
 
     def records(self, count: int, rng: random.Random) -> list[Record]:
         """New records, each with an id of its own."""
-        return [_record(next(self._ids), rng) for _ in range(count)]
+        return [self._dress(_record(next(self._ids), rng), rng) for _ in range(count)]
 
     def write(self, count: int, topic: str, partition: int, kind: str) -> None:
         """Writes one batch: `plain`, `committed` or `aborted`."""

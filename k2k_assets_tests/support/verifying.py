@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord
@@ -134,7 +134,14 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
 
 
-def verify(pipeline: Pipeline, source: str, target: str, topics: Iterable[str], zombies: bool = False) -> Verdict:
+def verify(
+    pipeline: Pipeline,
+    source: str,
+    target: str,
+    topics: Iterable[str],
+    zombies: bool = False,
+    through: Callable[[Iterable[ReadRecord]], list[ReadRecord]] = list,
+) -> Verdict:
     """Compares topics record by record, with the pipeline's commit records and mappings.
 
     Args:
@@ -143,11 +150,12 @@ def verify(pipeline: Pipeline, source: str, target: str, topics: Iterable[str], 
         target: Bootstrap address.
         topics: Source topics.
         zombies: See `PartitionCopy`.
+        through: What the pipeline's stages make of records of the source.
     """
     verdict = Verdict()
     commits, mappings = commit_records(pipeline, target), mapping_records(pipeline, target)
     for topic in topics:
-        there = read_all(source, topic)
+        there = through(read_all(source, topic))
         copied = read_all(target, pipeline.routing.target_topic(topic))
         for partition in sorted({r.partition for r in (*there, *copied)}):
             copy = PartitionCopy(

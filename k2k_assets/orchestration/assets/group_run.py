@@ -35,7 +35,7 @@ LOG_SECONDS = 300.0
 _HELD_BACK = "held back"
 
 
-class VerdictSink(Protocol):
+class GroupVerdictSink(Protocol):
     """What of `RunVerdicts` is used here."""
 
     def give(self, verdicts: Evaluations) -> None:
@@ -68,7 +68,7 @@ class GroupRun:
     window: float
     shown: Collection[str]
     sink: EventSink
-    verdicts: VerdictSink
+    verdicts: GroupVerdictSink
     verify: Callable[[PollResult, Collection[str]], Mapping[str, Verdict]]
     mappings_version: Callable[[], str | None]
     log: Callable[[str], None]

@@ -1,0 +1,155 @@
+"""Measures what stages that change records cost, in microseconds of this process's CPU a record; needs no brokers.
+
+    python -m benchmarks.stages            # the best of many, so that what else runs counts little
+    python -m benchmarks.stages --append   # the same, appended to RESULTS.md
+
+The stage alone: that its records have to be decoded, and are handed to the client library one by one, is in the figures
+of whole copies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import timeit
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks import machine, report
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.registry.framing import prefix_of
+from k2k_assets.registry.schema_ids import SchemaIds
+from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion
+from k2k_assets.stages import Stage
+from k2k_assets.stages.schema_mapping import SchemaMapper
+from k2k_assets.transport.chunk import Chunk, Headers
+
+RECORDS = 2000
+SIZES = (100, 1000)
+REPEAT = 50
+IDS = 20
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stages", description=__doc__)
+    parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
+    options = parser.parse_args()
+    rows = [_row(what, stage, keys) for what, stage, keys in stages()]
+    words = "\n".join(f"- {line}" for line in machine.summary())
+    how = f"Microseconds of CPU a record, chunks of {RECORDS:,}, the best of {REPEAT}"
+    title = f"### Stages that change records\n\n{how}"
+    columns = ["stage", *(f"values of {size:,} B" for size in SIZES)]
+    sections = [f"{title}\n\n{words}", report.table(columns, rows)]
+    report.say("\n\n" + "\n\n".join(sections))
+    if options.append:
+        report.append(sections)
+
+
+def stages() -> list[tuple[str, Stage, bool]]:
+    """What is measured: its name, the stage, and whether keys begin with schema ids too."""
+    return [
+        ("schema ids of values", _schema_mapper({"value": True}), False),
+        ("schema ids of keys and values", _schema_mapper({"key": True, "value": True}), True),
+    ]
+
+
+@dataclass(slots=True)
+class Records:
+    """Decoded records, as a transport has them."""
+
+    all_keys: Sequence[bytes | None]
+    all_values: Sequence[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.all_keys)
+
+    @property
+    def first_offset(self) -> int:
+        return 0
+
+    @property
+    def last_offset(self) -> int:
+        return len(self) - 1
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return 0
+
+    def offsets(self) -> Sequence[int]:
+        return range(len(self))
+
+    def size(self) -> int:
+        return sum(len(value) for value in self.all_values if value is not None)
+
+    def columns(self) -> Records:
+        return self
+
+    def keys(self) -> Sequence[bytes | None]:
+        return self.all_keys
+
+    def values(self) -> Sequence[bytes | None]:
+        return self.all_values
+
+    def timestamps(self) -> Sequence[int]:
+        return [0] * len(self)
+
+    def headers(self) -> Sequence[Headers | None]:
+        return [None] * len(self)
+
+    def before(self, index: int) -> Records:
+        return Records(self.all_keys[:index], self.all_values[:index])
+
+
+class _AnyRegistry:
+    """Knows every schema; ids of the target are higher by a thousand."""
+
+    def schema(self, schema_id: int) -> Schema:
+        return Schema("AVRO", f'"{schema_id}"', ())
+
+    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+        return [SubjectVersion("orders-value", schema_id)]
+
+    def versions(self, subject: str) -> Sequence[int]:
+        return [1]
+
+    def version(self, subject: str, version: int) -> Schema:
+        return self.schema(version)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        return int(schema.text.strip('"')) + 1000
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        return 1
+
+    def references(self, schema: Schema) -> Sequence[Reference]:
+        return ()
+
+
+def _schema_mapper(facets: dict[Facet, bool]) -> Stage:
+    return SchemaMapper(SchemaIds(_AnyRegistry(), _AnyRegistry()), lambda topic: facets, lambda topic: topic)
+
+
+def _row(what: str, stage: Stage, keys: bool) -> list[str]:
+    return [what, *(f"{_microseconds(stage, records(size, keys)):.2f}" for size in SIZES)]
+
+
+def records(size: int, keys: bool) -> Records:
+    """Records whose values, and keys if wanted, begin with one of some schema ids."""
+    prefixes = [prefix_of(1 + number % IDS) for number in range(RECORDS)]
+    named = [(prefix if keys else b"") + b"key-%d" % number for number, prefix in enumerate(prefixes)]
+    return Records(named, [prefix + bytes(size - len(prefix)) for prefix in prefixes])
+
+
+def _microseconds(stage: Stage, of: Records) -> float:
+    """The stage and a look at what it leaves, without the same look at what it was given."""
+
+    def staged() -> None:
+        stage(Chunk(TopicPartition("orders", 0), of, "orders", 0)).records.size()
+
+    with_stage, without = (min(timeit.repeat(call, number=1, repeat=REPEAT)) for call in (staged, of.size))
+    return (with_stage - without) / len(of) * 1e6
+
+
+if __name__ == "__main__":
+    main()

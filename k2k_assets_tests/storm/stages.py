@@ -1,0 +1,128 @@
+"""Stages that change records while it storms, and what each record has to be on the target by them.
+
+The storm's judge compares a copy with what `through` makes of its original.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets_tests.support.kafka import ReadRecord, Record
+
+_SCHEMAS = 12
+# Of the target's registry: so that an id that was not mapped is noticed.
+_HIGHER_BY = 40
+
+
+class Stages:
+    """No stage: a copy is what its original is."""
+
+    def features(self) -> Mapping[str, str]:
+        """What the pipeline file has under `features`."""
+        return {}
+
+    def write_options(self) -> Mapping[str, Any]:
+        """Further arguments of `write_pipeline`."""
+        return {}
+
+    def note_topic(self, topic: str) -> None:
+        """A source topic is about to be made."""
+
+    def dress(self, record: Record, rng: random.Random) -> Record:
+        """A record as the source's writer writes it."""
+        return record
+
+    def through(self, record: ReadRecord) -> ReadRecord | None:
+        """A record of the source as it has to be on the target; None: it must not be there."""
+        return record
+
+    def through_all(self, records: Iterable[ReadRecord]) -> list[ReadRecord]:
+        """Likewise, without those that must not be there."""
+        return [changed for record in records if (changed := self.through(record)) is not None]
+
+    def registries(self) -> list[SandboxRegistry]:
+        """Schema registries that faults may strike."""
+        return []
+
+
+@dataclass
+class MappedSchemas(Stages):
+    """Two registries with other ids each: many values begin with an id.
+
+    Attributes:
+        source: The registry of the source.
+        target: Likewise of the target.
+    """
+
+    source: SandboxRegistry
+    target: SandboxRegistry
+
+    def __post_init__(self) -> None:
+        """Both begin empty."""
+        self._ids: list[int] = []
+        self._mapped: dict[int, int] = {}
+
+    def write_options(self) -> Mapping[str, Any]:
+        return {"registries": (self.source.url, self.target.url)}
+
+    def note_topic(self, topic: str) -> None:
+        """The same schemas under the subject of each topic: they have the same ids."""
+        client = SchemaRegistryClient({"url": self.source.url})
+        self._ids = [client.register_schema(f"{topic}-value", _schema(number)) for number in range(_SCHEMAS)]
+
+    def dress(self, record: Record, rng: random.Random) -> Record:
+        if record.value is None or rng.random() < 0.3:
+            # Bytes that only look like an id would be a reason to stop.
+            return record._replace(value=record.value and record.value.lstrip(b"\0"))
+        return record._replace(value=prefix_of(rng.choice(self._ids)) + record.value)
+
+    def through(self, record: ReadRecord) -> ReadRecord:
+        if record.value is None or not has_schema_id(record.value):
+            return record
+        target_id = self._target_id(id_of(record.value), record.topic)
+        return record._replace(value=prefix_of(target_id) + record.value[PREFIX:])
+
+    def registries(self) -> list[SandboxRegistry]:
+        return [self.source, self.target]
+
+    def _target_id(self, source_id: int, topic: str) -> int:
+        """Asked for by the words of the schema; not by what maps them."""
+        if source_id not in self._mapped:
+            schema = _schema(self._ids.index(source_id))
+            client = SchemaRegistryClient({"url": self.target.url})
+            found = client.lookup_schema(f"{topic}-value", schema)
+            assert found.schema_id is not None
+            self._mapped[source_id] = found.schema_id
+        return self._mapped[source_id]
+
+
+@contextmanager
+def mapped_schemas(directory: Path) -> Iterator[MappedSchemas]:
+    """With registries of its own.
+
+    Args:
+        directory: For their logs.
+    """
+    source = SandboxRegistry("source", directory / "source-registry")
+    target = SandboxRegistry("target", directory / "target-registry", first_id=_HIGHER_BY)
+    try:
+        source.start()
+        target.start()
+        yield MappedSchemas(source, target)
+    finally:
+        source.kill()
+        target.kill()
+
+
+def _schema(number: int) -> Schema:
+    return Schema(json.dumps({"type": "record", "name": f"Storm{number}", "fields": []}), "AVRO")

@@ -57,7 +57,7 @@ def show(
     with both_clusters(pipeline) as (on_source, on_target):
         original = record_at(pipeline, on_source, there) if there else None
         copy = record_at(pipeline, on_target, here) if here else None
-    found = differences_of(pipeline, there.partition.topic, original, copy) if there and original and copy else []
+    found = differences_of(pipeline, there, original, copy) if there and original and copy else []
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         click.echo(json.dumps({**sides, "differs": found}))

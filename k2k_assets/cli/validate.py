@@ -96,3 +96,5 @@ def _target_partition(pipeline: Pipeline) -> str:
 def _features(pipeline: Pipeline) -> Iterator[str]:
     for flag, words in _FEATURES.items():
         yield words if getattr(pipeline.features, flag) else f"no {words}"
+    if pipeline.added_headers:
+        yield f"tracing headers ({', '.join(header.name for header in pipeline.added_headers)})"

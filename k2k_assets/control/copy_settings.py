@@ -13,9 +13,13 @@ from typing import Any, Literal
 
 from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
 from k2k_assets.pipeline.schema_mapping import Facet, FacetRule, facets_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+# Fields that are left out of a document while they are empty.
+_OPTIONAL = frozenset({"schemas", "added"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class CopySettings:
             writer stops the partition. False where several source partitions feed one target partition, because
             nobody can tell foreign records there (`shared_target`).
         schemas: The rules by which schema ids of keys and values were mapped; empty if none were.
+        added: The headers that each copy got behind those of its source record.
     """
 
     isolation: Isolation
@@ -37,6 +42,7 @@ class CopySettings:
     timestamps: bool
     alone: bool
     schemas: tuple[FacetRule, ...] = ()
+    added: AddedHeaders = ()
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> CopySettings:
@@ -48,6 +54,7 @@ class CopySettings:
             pipeline.features.keep_record_creation_timestamp,
             pipeline.features.exactly_once and pipeline.error_handling.on_foreign_writer != "ignore",
             pipeline.schema_rules,
+            pipeline.added_headers,
         )
 
     @property
@@ -68,8 +75,9 @@ class CopySettings:
     def document(self) -> dict[str, Any]:
         """As a JSON document. What is not in use is not in it: older releases can read it, and named it as it is."""
         document = asdict(self)
-        if not self.schemas:
-            del document["schemas"]
+        for name in _OPTIONAL:
+            if not document[name]:
+                del document[name]
         return document
 
     @classmethod
@@ -82,9 +90,10 @@ class CopySettings:
                 "timestamps": bool(timestamps),
                 "alone": bool(alone),
                 **more,
-            } if more.keys() <= {"schemas"}:
-                schemas = _rules(more.get("schemas", []))
-                return None if schemas is None else cls(isolation, headers, timestamps, alone, schemas)
+            } if more.keys() <= _OPTIONAL:
+                schemas, added = _rules(more.get("schemas", [])), _added(more.get("added", []))
+                if schemas is not None and added is not None:
+                    return cls(isolation, headers, timestamps, alone, schemas, added)
         return None
 
     def facets(self, topic: str) -> frozenset[Facet]:
@@ -105,14 +114,25 @@ def _rules(found: object) -> tuple[FacetRule, ...] | None:
     return tuple(rules)
 
 
+def _added(found: object) -> AddedHeaders | None:
+    if not isinstance(found, list | tuple):
+        return None
+    headers = tuple(header for each in found if (header := AddedHeader.parse(each)))
+    return headers if len(headers) == len(found) else None
+
+
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
     """The settings that hold for records copied under any of the given ones; None if they read or map in two ways."""
     if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
+    any_one = next(iter(settings))
+    # Headers are compared as a whole, so they say nothing where they were made in two ways.
+    same_headers = len({(each.headers, each.added) for each in settings}) == 1
     return CopySettings(
-        isolation=next(iter(settings)).isolation,
-        headers=all(each.headers for each in settings),
+        isolation=any_one.isolation,
+        headers=same_headers and any_one.headers,
         timestamps=all(each.timestamps for each in settings),
         alone=all(each.alone for each in settings),
-        schemas=next(iter(settings)).schemas,
+        schemas=any_one.schemas,
+        added=any_one.added if same_headers else (),
     )

@@ -39,7 +39,7 @@ class Features(Section):
         default=None, description="Another spelling of `applyMappingsGuard`; K2K's pages have both."
     )
     tracing_headers: OneOrAllTracingFlags = Field(
-        default_factory=TracingFlags, description="Headers that say where a record came from. Not built yet."
+        default_factory=TracingFlags, description="Headers that say where a record came from."
     )
     schema_mapping: Flag = Field(
         default=False,

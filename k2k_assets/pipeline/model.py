@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field, PrivateAttr
 
 from k2k_assets.core.digest import digest
+from k2k_assets.pipeline.added_headers import AddedHeaders
 from k2k_assets.pipeline.bidirectional import Bidirectional
 from k2k_assets.pipeline.client_properties import (
     ClientKind,
@@ -34,7 +35,7 @@ from k2k_assets.pipeline.schema_mapping import FacetRule, RegistrySection, Schem
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.topic_creation import TopicCreation
-from k2k_assets.pipeline.tracing import Tracing
+from k2k_assets.pipeline.tracing import Tracing, tracing_headers
 from k2k_assets.pipeline.values import Owner, Section
 
 StartFrom = Literal["earliest", "latest", "none", "given"]
@@ -60,9 +61,7 @@ class Pipeline(Section):
     topic_creation: TopicCreation = Field(default_factory=TopicCreation, description="Topics that are created.")
     configuration: Configuration = Field(default_factory=Configuration, description="Parallelism and waiting.")
     error_handling: ErrorHandling = Field(default_factory=ErrorHandling, description="What to do about faults.")
-    tracing: Tracing = Field(
-        default_factory=Tracing, description="Tracing headers (`features.tracingHeaders`). Not built yet."
-    )
+    tracing: Tracing = Field(default_factory=Tracing, description="Tracing headers (`features.tracingHeaders`).")
     schema_mapping: SchemaMapping = Field(
         default_factory=SchemaMapping,
         description="Which records have schema ids (`features.schemaMapping`).",
@@ -170,6 +169,8 @@ class Pipeline(Section):
         }
         if self.schema_rules:
             relevant["schemas"] = self.schema_rules
+        if self.added_headers:
+            relevant["added"] = self.added_headers
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
         return digest(text)
 
@@ -185,6 +186,11 @@ class Pipeline(Section):
     def schema_rules(self) -> tuple[FacetRule, ...]:
         """Rules for the facets whose schema ids are mapped; empty where none are."""
         return self.schema_mapping.rules if self.features.schema_mapping else ()
+
+    @cached_property
+    def added_headers(self) -> AddedHeaders:
+        """The headers that each copy gets behind those of its source record, in their order."""
+        return tracing_headers(self.features.tracing_headers, self.tracing.headers, self.name)
 
     def registry(self, cluster: ClusterRole) -> RegistrySection:
         """A cluster's schema registry; an empty one where the file has none."""

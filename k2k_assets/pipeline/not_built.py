@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from k2k_assets.pipeline.model import Pipeline
 
 FLAGS: dict[Path, str] = {
-    ("features", "tracingHeaders"): "no record would get the headers that say where it came from",
     ("features", "bidirectionalReplication"): "records would be copied in circles",
 }
 """Flags whose feature is not built yet, and what would be wrong if they were left out in silence."""
@@ -30,7 +29,7 @@ KEYS: dict[Path, str] = {
 def check_not_built(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of everything that is asked for and not built."""
     features = pipeline.features
-    asked = (features.tracing_headers.any_enabled, features.bidirectional_replication)
+    asked = (features.bidirectional_replication,)
     for (path, otherwise), is_asked in zip(FLAGS.items(), asked, strict=True):
         if is_asked:
             yield path, f"not supported yet: {otherwise}. Take it out, or write disabled; its sections may stay"

@@ -1,4 +1,4 @@
-"""`tracing`, and its flags: headers that say where a record came from. Read and checked; not built yet."""
+"""`tracing`, and its flags: headers that say where a record came from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
 from k2k_assets.pipeline.values import Flag, Section, fault
 
 
@@ -47,8 +48,8 @@ _SCHEMA: dict[str, Any] = {
 OneOrAllTracingFlags = Annotated[TracingFlags, BeforeValidator(_flags), WithJsonSchema(_SCHEMA)]
 """`enabled` or `disabled` for all, or a flag for each."""
 
-HeaderName = Annotated[str, Field(min_length=1)]
-"""The key of a header; Kafka takes any text."""
+HeaderName = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
+"""The key of a header. Kafka takes any text, but the client cuts it off at a NUL."""
 
 
 class TracingHeaders(Section):
@@ -64,3 +65,20 @@ class Tracing(Section):
     """Tracing headers."""
 
     headers: TracingHeaders = Field(default_factory=TracingHeaders, description="Their names.")
+
+
+def tracing_headers(flags: TracingFlags, names: TracingHeaders, pipeline: str) -> AddedHeaders:
+    """The tracing headers that are enabled, in the order of the flags.
+
+    Args:
+        flags: `features.tracingHeaders`.
+        names: `tracing.headers`.
+        pipeline: Name of the pipeline.
+    """
+    headers = (
+        (flags.partition, AddedHeader(names.partition, "partition")),
+        (flags.offset, AddedHeader(names.offset, "offset")),
+        (flags.topic, AddedHeader(names.topic, "topic")),
+        (flags.pipeline, AddedHeader(names.pipeline, "text", pipeline)),
+    )
+    return tuple(header for is_on, header in headers if is_on)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.stages.headers import drop_headers
+from k2k_assets.stages.headers import drop_headers, header_adder
 from k2k_assets.stages.routing import router
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.stages.timestamps import drop_timestamps
@@ -23,6 +23,8 @@ def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
     stages: list[Stage] = []
     if not pipeline.features.header_replication:
         stages.append(drop_headers)
+    if pipeline.added_headers:
+        stages.append(header_adder(pipeline.added_headers))
     if not pipeline.features.keep_record_creation_timestamp:
         stages.append(drop_timestamps)
     if pipeline.schema_rules:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.added_headers import AddedHeaders
+from k2k_assets.transport.headers import Headers, with_added
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Headers = list[tuple[str, bytes | None]]
 
 
 class Records(Protocol):
@@ -105,6 +105,7 @@ class Chunk:
         keep_timestamps: Whether the source's timestamps are copied.
         rewritten: Whether a stage has replaced keys or values.
         fault: Why the records behind these were left out of the chunk; None if none were.
+        added: Headers that each record gets behind its own. Each stage puts its headers at the end.
     """
 
     source: TopicPartition
@@ -115,6 +116,7 @@ class Chunk:
     keep_timestamps: bool = True
     rewritten: bool = False
     fault: StopReason | None = None
+    added: AddedHeaders = ()
 
     @property
     def count(self) -> int:
@@ -139,7 +141,7 @@ class Chunk:
     @property
     def unchanged(self) -> bool:
         """Whether the chunk can be written undecoded: no stage changes records or has to look into them."""
-        kept = self.keep_headers and self.keep_timestamps and not self.rewritten and self.fault is None
+        kept = self.keep_headers and self.keep_timestamps and not (self.rewritten or self.added) and self.fault is None
         return kept and self.target_partition is not None
 
     def columns(self) -> Columns:
@@ -165,6 +167,12 @@ class Chunk:
         except UnreadableRecord as fault:
             return replace(self, records=columns.before(fault.index)) if fault.index else None, fault.reason
         return self, self.fault
+
+    def written_headers(self) -> Sequence[Headers | None] | None:
+        """The headers with which each record is written; None if no record has any."""
+        columns = self.columns()
+        own = columns.headers() if self.keep_headers else None
+        return with_added(own, self.added, self.source, columns.offsets()) if self.added else own
 
     def to_arrow(self) -> pa.RecordBatch:
         """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k2k_assets.transport.chunk import Columns, Headers
+from k2k_assets.transport.chunk import Columns
+from k2k_assets.transport.headers import Headers
 
 
 class RewrittenColumns:

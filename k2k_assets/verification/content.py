@@ -51,6 +51,7 @@ from k2k_assets.verification.content_tally import (
 )
 from k2k_assets.verification.content_verdict import content_verdict
 from k2k_assets.verification.digests import digests
+from k2k_assets.verification.expected_headers import header_words
 from k2k_assets.verification.payloads import payloads_of, words_of
 from k2k_assets.verification.pieces import ComparedPiece
 from k2k_assets.verification.sampling import next_budget, size
@@ -66,7 +67,7 @@ _FIRST_SECONDS = 0.75
 """Share of `SECONDS` after which the second look begins, even if fresh pieces are left."""
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "
-    "noted boolean, alone boolean, schemas string"
+    "noted boolean, alone boolean, schemas string, added string"
 )
 
 
@@ -153,6 +154,7 @@ def clipped_runs(spark: SparkSession, runs: DataFrame, plan: Comparison, some: S
             "noted",
             "alone",
             "schemas",
+            "added",
         )
     )
 
@@ -176,6 +178,7 @@ def pairs_of(clipped: DataFrame) -> DataFrame:
         "timestamps",
         "noted",
         "schemas",
+        "added",
     )
 
 
@@ -196,7 +199,8 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     )
     at = F.col("target_offset")
     original, copy = F.col("original"), F.col("copy")
-    same_headers = F.col("original.headers") == F.col("copy.headers")
+    must_be = F.when(F.col("added") == "", F.col("original.headers"))
+    same_headers = must_be.otherwise(F.col("original.expected")[F.col("added")]) == F.col("copy.headers")
     same_time = F.coalesce(F.col("original.timestamp") == F.col("copy.timestamp"), F.lit(True))
     same_bytes = F.col("original.content") == F.col("copy.content")
     same_by_schema = F.col("original.by_schema")[F.col("schemas")] == F.col("copy.by_schema")[F.col("schemas")]
@@ -293,7 +297,7 @@ def _add_last_mapped(
 def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some: Sequence[ComparedPiece]) -> DataFrame:
     """The source records of pieces, columns `digests.DIGESTS`: under the isolation level of each."""
     properties, payloads = pipeline.client_properties("source", "consumer"), payloads_of(pipeline, "source")
-    facets = words_of(piece.schemas for piece in some)
+    facets, expected = words_of(piece.schemas for piece in some), header_words(piece.added for piece in some)
     frames = []
     for level in sorted({piece.isolation for piece in some}):
         wanted = [
@@ -302,7 +306,7 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
             if piece.isolation == level
         ]
         ranges = plan.source.readable(wanted, 0, level)
-        frames.append(digests(spark, {**properties, "isolation.level": level}, ranges, payloads, facets))
+        frames.append(digests(spark, {**properties, "isolation.level": level}, ranges, payloads, facets, expected))
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -336,7 +340,7 @@ def _named(records: DataFrame, side: str, name: str) -> DataFrame:
         F.col("topic").alias(f"{prefix}topic"),
         F.col("partition").alias(f"{prefix}partition"),
         F.col("offset").alias(f"{side}_offset"),
-        F.struct("content", "headers", "timestamp", "by_schema").alias(name),
+        F.struct("content", "headers", "timestamp", "by_schema", "expected").alias(name),
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, String
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
+from k2k_assets.verification.expected_headers import ExpectedHeaders
 from k2k_assets.verification.payloads import Payload, Payloads
 
 DIGESTS = StructType(
@@ -30,10 +31,12 @@ DIGESTS = StructType(
         StructField("headers", BinaryType(), False),
         StructField("timestamp", LongType(), True),
         StructField("by_schema", MapType(StringType(), BinaryType(), False), False),
+        StructField("expected", MapType(StringType(), BinaryType(), False), False),
     ]
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
-it; `by_schema` as `content`, but through the mapping of schema ids, for each word of facets that was asked for."""
+it; `by_schema` as `content`, but through the mapping of schema ids, for each word of facets that was asked for;
+`expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
 _ARROW = to_arrow_schema(DIGESTS)
 
@@ -44,6 +47,7 @@ def digests(
     ranges: Sequence[OffsetRange],
     payloads: Payloads,
     facets: Sequence[str] = (),
+    expected: Mapping[str, ExpectedHeaders] | None = None,
 ) -> DataFrame:
     """The records of ranges, columns `DIGESTS`.
 
@@ -53,7 +57,9 @@ def digests(
         ranges: What to read; what retention removed meanwhile is left out.
         payloads: How keys and values of this side are compared.
         facets: Words of facets whose schema ids are mapped, for `by_schema`.
+        expected: Words of headers, for `expected`; on the source only.
     """
+    made_of = expected or {}
 
     def _by_schema(message: Message) -> list[tuple[str, bytes]]:
         return [(word, _digest(payloads.of(message, word), 16)) for word in facets]
@@ -68,6 +74,7 @@ def digests(
                 [headers(message) for message in chunk],
                 [timestamp(message) for message in chunk],
                 [_by_schema(message) for message in chunk],
+                [[(word, headers(message, made)) for word, made in made_of.items()] for message in chunk],
             ]
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -77,12 +84,21 @@ def digests(
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def headers(message: Message) -> bytes:
-    """Digest of a record's headers, 8 bytes; none if there are none."""
+def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
+    """Digest of a record's headers, 8 bytes; none if there are none.
+
+    Args:
+        message: The record.
+        expected: Makes the headers of its copy, of which the digest is then.
+    """
     try:
-        fields = [field for name, value in message.headers() or () for field in (name.encode(), value)]
+        found = (message.headers() or []) if expected is None or expected.own else []
     except SystemError:
-        fields = [b"a key that is not UTF-8"]  # the client cannot read such headers; the record is never copied
+        # The client cannot read such headers; the record is never copied with them.
+        return _digest([b"a key that is not UTF-8"], 8)
+    if expected:
+        found = expected.of(message.topic(), message.partition(), message.offset(), found)
+    fields = [field for name, value in found for field in (name.encode(), value)]
     return _digest(fields, 8) if fields else b""
 
 
@@ -94,7 +110,13 @@ def timestamp(message: Message) -> int | None:
     return milliseconds or 1  # a copy has 1 instead of 0, which the client cannot write
 
 
-def digest(message: Message, payloads: tuple[Payload, Payload], with_headers: bool, with_timestamp: bool) -> bytes:
+def digest(
+    message: Message,
+    payloads: tuple[Payload, Payload],
+    with_headers: bool,
+    with_timestamp: bool,
+    expected: ExpectedHeaders | None = None,
+) -> bytes:
     """Digest of all of a record that is to be compared.
 
     Args:
@@ -102,10 +124,11 @@ def digest(message: Message, payloads: tuple[Payload, Payload], with_headers: bo
         payloads: Its key and value, as they are compared.
         with_headers: Whether headers are.
         with_timestamp: Whether the timestamp is, even one that a broker has set.
+        expected: Of a source record, makes the headers of its copy, which are compared then.
     """
     fields = [_digest(payloads, 16)]
     if with_headers:
-        fields.append(headers(message))
+        fields.append(headers(message, expected))
     if with_timestamp:
         fields.append(b"@%d" % (message.timestamp()[1] or 1))
     return b"".join(fields)

@@ -39,6 +39,7 @@ from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
 from k2k_assets.verification.digests import digest
+from k2k_assets.verification.expected_headers import expected_headers
 from k2k_assets.verification.group_holding import CommitOwner, holding
 from k2k_assets.verification.group_match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.group_settings import isolation_in_index
@@ -233,12 +234,13 @@ def _compared(
 ) -> Iterator[tuple[_Place, _Compared | None]]:
     """Compares each place; None if nothing can be compared.
 
-    If records differ under today's settings, they may have been copied under others: then only the parts are compared
-    that count under all settings ever used. If both isolation levels were in use, the index tells which one it was; if
-    nobody noted it, nothing can be compared. Records that were skipped by hand are left out then, too.
+    If records differ under today's settings, or none is recognised, they may have been copied under others: then only
+    the parts are compared that count under all settings ever used. If both isolation levels were in use, the index
+    tells which one it was; if nobody noted it, nothing can be compared. Records that were skipped by hand are left out
+    then, too.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
-    faulty = [place for place, compared in zip(places, found, strict=True) if compared and compared.faulty]
+    faulty = [place for place, compared in zip(places, found, strict=True) if compared and _in_doubt(place, compared)]
     again: dict[_Place, _Compared | None] = {}
     if faulty:
         known, portions = noted_settings(pipeline, target), _portions(pipeline)
@@ -249,6 +251,12 @@ def _compared(
             again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
         yield place, again.get(place, compared)
+
+
+def _in_doubt(place: _Place, compared: _Compared) -> bool:
+    unknown = not compared.match.compared and not compared.nothing_there
+    # Ahead of the copy, records around both positions are not expected.
+    return compared.faulty or (unknown and place.decision is not CommitDecision.AHEAD)
 
 
 def _portions(pipeline: Pipeline) -> pa.Table:
@@ -307,11 +315,13 @@ def _windows(
     source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
-    facets = _facets(routes, settings)
+    facets, expected = _facets(routes, settings), expected_headers(settings)
+    with_headers = settings.headers or bool(expected)
 
     def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes:
         as_compared = payloads.of(message, facets[role].get(message.topic() or "", ""))
-        return digest(message, as_compared, settings.headers, message.topic() in timed_here)
+        made = expected if role == "source" else None
+        return digest(message, as_compared, with_headers, message.topic() in timed_here, made)
 
     return (
         read_windows(

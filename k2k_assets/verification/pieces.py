@@ -21,6 +21,7 @@ from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.schema_mapping import facets_word
+from k2k_assets.verification.expected_headers import expected_headers
 from k2k_assets.verification.sampling import Stretch
 
 
@@ -33,11 +34,12 @@ class ComparedPiece(NamedTuple):
         start: First offset.
         end: Offset after the last one.
         isolation: `isolation.level` of the copy.
-        headers: Whether headers were copied.
+        headers: Whether headers are compared: they were copied, or some were added.
         timestamps: Whether timestamps were copied.
         noted: Whether these settings were noted; if not, they are today's, and the copy may have had others.
         alone: Whether only copies, each once, can lie between the copies (`CopySettings.alone`).
         schemas: The facets whose schema ids were mapped, as `facets_word`.
+        added: What the headers of copies are made of, as `ExpectedHeaders.word`; empty if none were added.
     """
 
     topic: str
@@ -50,6 +52,7 @@ class ComparedPiece(NamedTuple):
     noted: bool
     alone: bool
     schemas: str = ""
+    added: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,9 @@ def pieces(
                 continue
             alone = bool(fingerprint) and settings.alone and of_partition.one_to_one
             facets = facets_word(settings.facets(stretch.topic))
-            what = settings.isolation, settings.headers, settings.timestamps, bool(fingerprint), alone, facets
+            expected = expected_headers(settings)
+            headers, word = settings.headers or bool(expected), expected.word if expected else ""
+            what = settings.isolation, headers, settings.timestamps, bool(fingerprint), alone, facets, word
             result.found.append(ComparedPiece(stretch.topic, stretch.partition, start, end, *what))
     return result
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -15,6 +16,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
 from k2k_assets.translation import OffsetTranslator
+from k2k_assets.verification.expected_headers import expected_headers
 from k2k_assets.verification.payloads import payloads_of
 
 Role = Literal["source", "target"]
@@ -114,25 +116,27 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
     return next((_seen(message) for chunk in read_range(properties, wanted) for message in chunk), None)
 
 
-def differences_of(pipeline: Pipeline, topic: str, source: ShownRecord, target: ShownRecord) -> list[str]:
+def differences_of(pipeline: Pipeline, place: RecordPlace, source: ShownRecord, target: ShownRecord) -> list[str]:
     """The parts in which a copy is not what the settings of today make of its record.
 
     Args:
         pipeline: Has made the copy.
-        topic: The source topic.
+        place: Where the record is on the source.
         source: The record.
         target: Its copy.
 
     Raises:
         RegistryUnreachable: A schema registry does not answer.
     """
-    facets = facets_word(facets_of(pipeline.schema_rules, topic))
+    facets = facets_word(facets_of(pipeline.schema_rules, place.partition.topic))
     source_key, source_value = payloads_of(pipeline, "source").through(source.key, source.value, facets)
     target_key, target_value = payloads_of(pipeline, "target").through(target.key, target.value, facets)
+    expected = expected_headers(CopySettings.of(pipeline))
+    headers = expected.of(*place.partition, place.offset, source.headers) if expected else source.headers
     return differences(
-        replace(source, key=source_key, value=source_value),
+        replace(source, key=source_key, value=source_value, headers=tuple(headers)),
         replace(target, key=target_key, value=target_value),
-        pipeline.features.header_replication,
+        pipeline.features.header_replication or bool(expected),
         pipeline.features.keep_record_creation_timestamp,
     )
 
@@ -143,7 +147,7 @@ def differences(source: ShownRecord, target: ShownRecord, headers: bool, timesta
     Args:
         source: The record.
         target: Its copy.
-        headers: Whether the pipeline copies headers.
+        headers: Whether headers are compared.
         timestamps: Whether the pipeline keeps timestamps; one that a broker has set is never compared.
     """
     judged: Mapping[str, bool] = {

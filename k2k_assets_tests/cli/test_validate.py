@@ -20,13 +20,19 @@ def lines(text: str) -> list[str]:
 
 def test_valid_file_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pipeline(
-        tmp_path, "s:9092", "t:9092", "orders.*", sink={"prefix": "copy."}, features={"exactlyOnce": "enabled"}
+        tmp_path,
+        "s:9092",
+        "t:9092",
+        "orders.*",
+        sink={"prefix": "copy."},
+        features={"exactlyOnce": "enabled", "tracingHeaders": {"offset": "enabled"}},
     )
     assert run(["validate", "-f", str(path)]) == 0
     shown = lines(capsys.readouterr().out)
     assert shown[0] == f"{path.stem}: the pipeline file is valid"
     assert "copies     topics that match 'orders.*'" in shown
     assert "to         topics named copy.<source topic>; the same partition" in shown
+    assert any(line.endswith("tracing headers (__k2k_offset)") for line in shown)
     assert "delivery   exactly once, headers are dropped; for more, features.headerReplication: enabled" in shown
     assert "commits    after 1,000 records or 2.0 s" in shown
 

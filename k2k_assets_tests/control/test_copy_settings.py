@@ -7,14 +7,17 @@ from dataclasses import replace
 from itertools import product
 
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
+from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
 from k2k_assets.pipeline.schema_mapping import FacetRule
 
 RULES = ((), (FacetRule(".*", True, True),), (FacetRule("a", True, False), FacetRule("b.*", False, True)))
+ADDED: tuple[AddedHeaders, ...] = ((), (AddedHeader("__k2k_offset", "offset"), AddedHeader("name", "text", "p")))
 ALL = [
-    CopySettings(isolation, headers, timestamps, alone, rules)
+    CopySettings(isolation, headers, timestamps, alone, rules, added)
     for isolation in (Isolation.__args__)  # type: ignore[attr-defined]
     for headers, timestamps, alone in product((False, True), repeat=3)
     for rules in RULES
+    for added in ADDED
 ]
 
 
@@ -44,6 +47,9 @@ def test_what_a_newer_release_adds_is_not_guessed() -> None:
     assert CopySettings.parse({**document, "isolation": "read_some"}) is None
     assert CopySettings.parse({**document, "schemas": [["a", True]]}) is None
     assert CopySettings.parse({**document, "schemas": "a"}) is None
+    assert CopySettings.parse({**document, "added": [["name", "offset"]]}) is None
+    assert CopySettings.parse({**document, "added": [["name", "checksum", ""]]}) is None
+    assert CopySettings.parse({**document, "added": "a"}) is None
 
 
 def test_documents_come_back_through_json() -> None:
@@ -64,3 +70,17 @@ def test_only_what_all_have_copied_can_be_compared() -> None:
     )
     assert shared([full, replace(full, isolation="read_uncommitted")]) is None
     assert shared([full, replace(full, schemas=RULES[1])]) is None
+
+
+def test_headers_are_compared_only_where_all_were_made_in_one_way() -> None:
+    without = CopySettings("read_committed", headers=False, timestamps=True, alone=True)
+    traced = replace(without, added=ADDED[1])
+    assert shared([traced, replace(traced, alone=False)]) == replace(traced, alone=False)
+    kept = replace(traced, headers=True)
+    for others in (
+        [traced, without],
+        [traced, kept],
+        [kept, replace(kept, added=())],
+        [kept, replace(kept, added=ADDED[1][:1])],
+    ):
+        assert shared(others) == without

@@ -193,7 +193,9 @@ def test_there_and_back_with_a_reverse_pipeline(
     source, target = both
     topic, group = create_topic(source.servers, unique("orders"), 2), unique("billing")
     there = f"copy.{topic}"
-    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    # Traced: the headers of both ways change no position.
+    kept = {"headerReplication": "enabled", "tracingHeaders": "enabled"}
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled", **kept}
     groups = {"consumerGroups": [group]}
     forth = write_pipeline(
         tmp_path, source.servers, target.servers, [topic], sink={"prefix": "copy."}, features=features, groups=groups

@@ -97,4 +97,4 @@ def test_a_copy_with_another_schemas_id_fails_the_content_check(
         mapped = record_at(pipeline, world.hand.target, place)
         assert original is not None
         assert mapped is not None
-        assert differences_of(pipeline, topic, original, mapped) == differs
+        assert differences_of(pipeline, place, original, mapped) == differs

@@ -11,7 +11,9 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.stages import stages_of
+from k2k_assets.stages.headers import header_adder
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.fake_transport import ListRecords
 from k2k_assets_tests.support.pipelines import make_pipeline
@@ -39,6 +41,30 @@ def test_headers_and_timestamps_as_the_features_say(tmp_path: Path, headers: str
     features = {"headerReplication": headers, "keepRecordCreationTimestamp": timestamps}
     chunk = through(make_pipeline(tmp_path, "a:1", "b:1", ["orders"], features=features))
     assert (chunk.keep_headers, chunk.keep_timestamps) == (headers == "enabled", timestamps == "enabled")
+
+
+@pytest.mark.parametrize("headers", ["enabled", "disabled"])
+def test_tracing_headers_are_added_behind_what_is_kept(tmp_path: Path, headers: str) -> None:
+    features = {**ALL_KEPT, "headerReplication": headers, "tracingHeaders": "enabled"}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], features=features)
+    chunk = through(pipeline)
+    assert chunk.added == pipeline.added_headers
+    assert not chunk.unchanged
+    own = chunk.columns().headers()[0] or [] if headers == "enabled" else []
+    assert (chunk.written_headers() or [])[0] == [
+        *own,
+        ("__k2k_partition", b"3"),
+        ("__k2k_offset", b"1"),
+        ("__k2k_topic", b"orders"),
+        ("__k2k_pipeline", pipeline.name.encode()),
+    ]
+
+
+def test_headers_of_later_stages_stand_behind_those_of_earlier_ones() -> None:
+    chunk = Chunk(TopicPartition("orders", 3), ListRecords([1]))
+    for name in "ab":
+        header_adder((AddedHeader(name, "text", name),))(chunk)
+    assert chunk.written_headers() == [[("a", b"a"), ("b", b"b")]]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.transport.capabilities import Capabilities
-from k2k_assets.transport.chunk import Chunk, Headers, Records, Sent, UnreadableRecord
+from k2k_assets.transport.chunk import Chunk, Records, Sent, UnreadableRecord
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.foresight import Foresight
+from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.interface import Delivery, Polled, Position
 from k2k_assets_tests.support.clock import FakeClock
 

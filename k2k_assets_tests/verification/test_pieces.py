@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
+from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.verification.expected_headers import ExpectedHeaders
 from k2k_assets.verification.pieces import CopiedRange, pieces
 from k2k_assets.verification.sampling import Stretch
 
@@ -43,6 +45,17 @@ def test_what_was_not_noted_has_the_settings_of_today_and_may_hold_anything() ->
 
 def test_where_several_feed_a_partition_others_are_expected() -> None:
     assert _pieces(CopiedRange((SettingsRange(0, 500, "b"),))) == [(100, 200, True, True, False)]
+
+
+def test_headers_that_were_added_are_compared_even_if_the_records_own_were_dropped() -> None:
+    added = (AddedHeader("o", "offset"),)
+    known = {"a": replace(BEFORE, added=added), "b": TODAY}
+    copied = CopiedRange((SettingsRange(0, 150, "a"), SettingsRange(150, 500, "b")))
+    found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, known, TODAY).found
+    assert [(piece.start, piece.headers, piece.added) for piece in found] == [
+        (100, True, ExpectedHeaders(False, added).word),
+        (150, True, ""),
+    ]
 
 
 def test_settings_that_nobody_knows_are_left_out_and_counted() -> None:

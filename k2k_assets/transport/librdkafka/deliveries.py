@@ -174,7 +174,7 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
         records.keys(),
         pending.reports(),
         _representable(chunk) if chunk.keep_timestamps else None,
-        records.headers() if chunk.keep_headers else None,
+        chunk.written_headers(),
     ]
     n, done = len(records), 0
     deadline = Deadline(timeout)

@@ -11,7 +11,8 @@ from operator import itemgetter, length_hint
 from k2k_assets.core.stops.reasons import HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
-from k2k_assets.transport.chunk import Headers, UnreadableRecord
+from k2k_assets.transport.chunk import UnreadableRecord
+from k2k_assets.transport.headers import Headers
 
 _second = itemgetter(1)
 

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
-from k2k_assets.transport.chunk import Chunk, Headers
+from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, results
 from k2k_assets_tests.support.fake_transport import ListRecords
 
@@ -115,6 +117,8 @@ def chunks(draw: st.DrawFn) -> Chunk:
     )
     chunk = Chunk(SOURCE, records, "there", draw(st.none() | st.integers(0, 5)))
     chunk.keep_headers, chunk.keep_timestamps = draw(st.booleans()), draw(st.booleans())
+    if draw(st.booleans()):
+        chunk.added = (AddedHeader("where", "offset"),)
     return chunk
 
 
@@ -156,7 +160,10 @@ def test_a_queue_that_fills_at_any_point_loses_doubles_and_reorders_nothing(
     records, n = chunk.columns(), chunk.count
     assert [(s.value, s.key) for s in producer.sent] == list(zip(records.values(), records.keys(), strict=True))
     assert [s.timestamp for s in producer.sent] == (list(records.timestamps()) if chunk.keep_timestamps else [0] * n)
-    assert [s.headers for s in producer.sent] == (list(records.headers()) if chunk.keep_headers else [None] * n)
+    own: list[Headers | None] = list(records.headers()) if chunk.keep_headers else [None] * n
+    if chunk.added:
+        own = [[*(h or []), ("where", b"%d" % at)] for h, at in zip(own, records.offsets(), strict=True)]
+    assert [s.headers for s in producer.sent] == own
     assert {(s.topic, s.partition) for s in producer.sent} == {
         ("there", -1 if chunk.target_partition is None else chunk.target_partition)
     }

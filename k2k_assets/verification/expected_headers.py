@@ -1,0 +1,61 @@
+"""The headers that a copy must have, known from its source record and from the settings of the copy. Pure.
+
+They are made from the source record one by one, and not by the stages that made those of the copy: so a header that a
+stage got wrong is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
+
+Header = tuple[str, bytes | None]
+
+
+class ExpectedHeaders(NamedTuple):
+    """What the headers of copies are made of.
+
+    Attributes:
+        own: Whether the source record's headers come first.
+        added: The headers behind those; at least one.
+    """
+
+    own: bool
+    added: AddedHeaders
+
+    @property
+    def word(self) -> str:
+        """As one word, for columns."""
+        return json.dumps(self)
+
+    @classmethod
+    def parse(cls, word: str) -> ExpectedHeaders:
+        """Reads `word`."""
+        own, added = json.loads(word)
+        return cls(own, tuple(AddedHeader(*each) for each in added))
+
+    def of(self, topic: str, partition: int, offset: int, own: Iterable[Header]) -> list[Header]:
+        """The headers of one copy.
+
+        Args:
+            topic: Source topic.
+            partition: Source partition.
+            offset: Source offset.
+            own: The headers of the source record.
+        """
+        kept = list(own) if self.own else []
+        return [*kept, *((header.name, header.value(topic, partition, offset)) for header in self.added)]
+
+
+def expected_headers(settings: CopySettings) -> ExpectedHeaders | None:
+    """The headers of copies that were made under some settings; None if none were added."""
+    return ExpectedHeaders(settings.headers, settings.added) if settings.added else None
+
+
+def header_words(words: Iterable[str]) -> dict[str, ExpectedHeaders]:
+    """The different words, with what they stand for; without that of copies that got no headers."""
+    return {word: ExpectedHeaders.parse(word) for word in sorted({word for word in words if word})}

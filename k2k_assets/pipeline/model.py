@@ -34,6 +34,7 @@ from k2k_assets.pipeline.routing import Routing
 from k2k_assets.pipeline.schema_mapping import FacetRule, RegistrySection, SchemaMapping
 from k2k_assets.pipeline.selection import TopicSelection
 from k2k_assets.pipeline.stages import Stages
+from k2k_assets.pipeline.throttle import Throttle
 from k2k_assets.pipeline.topic_creation import TopicCreation
 from k2k_assets.pipeline.tracing import Tracing, tracing_headers
 from k2k_assets.pipeline.values import Owner, Section
@@ -75,6 +76,9 @@ class Pipeline(Section):
     )
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
+    throttle: Throttle = Field(
+        default_factory=Throttle, description="How many bytes a second are copied at most. Our own."
+    )
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
     checks: Checks = Field(default_factory=Checks, description="The checks that run beside the copy. Our own.")
     owners: tuple[Owner, ...] = Field(

@@ -68,6 +68,8 @@ class SlotPlan:
         dead: Slots, by generation and number, whose partitions are taken over without waiting: slots of earlier
             generations of this instance, and slots of others without a heartbeat for `graceWindow`.
         settings: Fingerprint of the copy settings (`control/copy_settings.py`).
+        sharing: How many source partitions of the pipeline share each limit of `throttle` (`Throttle.sharing`); empty
+            without limits.
     """
 
     pipeline: Pipeline
@@ -83,6 +85,7 @@ class SlotPlan:
     known_topics: frozenset[str] = frozenset()
     dead: frozenset[tuple[int, int]] = frozenset()
     settings: str | None = None
+    sharing: tuple[int, ...] = ()
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:

@@ -38,11 +38,13 @@ class Polled:
         chunks: Records, at most one chunk for each partition, in source order.
         ends: Ends of partitions that were seen, past trailing markers.
         passed: Number of records that were read and left out.
+        is_held_back: Whether there may be records that were not asked for, because a limit is reached.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     passed: int = 0
+    is_held_back: bool = False
 
 
 @dataclass(slots=True)
@@ -169,8 +171,12 @@ class Transport(Protocol):
         """The differences to other transports that the copy loop has to know."""
         ...
 
-    def open_source(self) -> Source:
-        """Makes the source client; no partitions are assigned yet."""
+    def open_source(self, buffer_bytes: int | None = None) -> Source:
+        """Makes a source client; no partitions are assigned yet.
+
+        Args:
+            buffer_bytes: About how many bytes it fetches ahead, beyond its largest record; None: as it likes.
+        """
         ...
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:

@@ -13,7 +13,18 @@ from k2k_assets.pipeline.schema import section_of
 from k2k_assets.pipeline.topic_creation import ControlTopicSettings
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text
 
-REQUIRED = {"name", "source", "target", "replication", "kafka", "topic", "partition", "pattern", "properties"}
+REQUIRED = {
+    "bytes_per_second",
+    "name",
+    "source",
+    "target",
+    "replication",
+    "kafka",
+    "topic",
+    "partition",
+    "pattern",
+    "properties",
+}
 
 
 def models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

@@ -457,7 +457,7 @@ class FakeTransport:
         self.ends: dict[TopicPartition, int] = {}
         self.target = FakeTarget()
 
-    def open_source(self) -> FakeSource:
+    def open_source(self, buffer_bytes: int | None = None) -> FakeSource:
         return FakeSource(self.clock, self.arrivals, self.ends, whole_batches=self.capabilities.keeps_batches)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> FakeSinks:

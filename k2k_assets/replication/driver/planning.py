@@ -200,6 +200,8 @@ def plan_slots(
             begins_at=begins_at.get(tp),
         )
 
+    throttle = pipeline.throttle
+    sharing = throttle.sharing({t: n for t, (_, n) in snapshot.topics.items()}) if throttle.is_set else ()
     settings = CopySettings.of(pipeline)
     if not snapshot.one_to_one:
         settings = settings.shared_target
@@ -218,6 +220,7 @@ def plan_slots(
             known_topics=known_topics,
             dead=dead,
             settings=settings.fingerprint,
+            sharing=sharing,
         )
         for slot, share in enumerate(shares)
     ]

@@ -307,7 +307,7 @@ class Session:
             ClusterUnreachable: The source does not answer.
             Restart: The source has records that the client does not return.
         """
-        if polled.chunks or polled.ends or polled.passed:
+        if polled.chunks or polled.ends or polled.passed or polled.is_held_back:
             self._silent_source.heard(now)
         else:
             self._silent_source.refresh(self._states, now)
@@ -341,7 +341,7 @@ class Session:
 
     def _take(self, polled: Polled, now: float) -> None:
         fault: SourceStopped | None = None
-        if polled.passed:
+        if polled.passed or polled.is_held_back:
             self._last_record = now
         for taken in polled.chunks:
             state = self._states[taken.source]

@@ -30,11 +30,12 @@ from k2k_assets.replication.slot.read_back import count_records
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
+from k2k_assets.replication.slot.throttled_source import Limits, ThrottledSource
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.stages import stages_of
 from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import transport_of
-from k2k_assets.transport.interface import Sink
+from k2k_assets.transport.interface import Sink, Source
 
 log = logging.getLogger("k2k.replication")
 
@@ -76,6 +77,8 @@ class Slot:
         self._transport = transport_of(plan.pipeline)
         self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
         self._stages = stages_of(plan.pipeline)
+        throttle = plan.pipeline.throttle
+        self._limits = Limits(throttle, plan.sharing) if throttle.is_set else None
         self._id = ""
         self._quiet_since = time.monotonic()
         self._pause = _FIRST_PAUSE
@@ -129,7 +132,7 @@ class Slot:
         self._id = self._free_id(tail)
         sink = self._sink()
         stack.callback(sink.close)
-        reader = self._transport.open_source()
+        reader = self._source()
         stack.callback(reader.close)
         clusters, chain = (source, target), self._chain(target)
         capabilities = self._transport.capabilities
@@ -148,6 +151,11 @@ class Slot:
         self._sinks.close(
             discard=all(plan.source in self._memory.claims.superseded_by for plan in self._plan.partitions)
         )
+
+    def _source(self) -> Source:
+        if self._limits is None:
+            return self._transport.open_source()
+        return ThrottledSource(self._transport.open_source, self._limits, self._transport.capabilities.needs_decoding)
 
     def _sink(self) -> Sink:
         return self._sinks.open_sink(self._id)

@@ -58,13 +58,14 @@ class LibrdkafkaSource:
 
     Args:
         properties: The user's consumer settings, librdkafka names.
+        buffer_bytes: About how many bytes it fetches ahead; None: the default.
     """
 
-    def __init__(self, properties: Mapping[str, object]) -> None:
+    def __init__(self, properties: Mapping[str, object], buffer_bytes: int | None = None) -> None:
         self._properties = properties
         self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._passed_over = PassedOver({}, self._first_committed)
-        self._consumer = clients.consumer({**_PREFERRED, **properties}, _FIXED)
+        self._consumer = clients.consumer({**_PREFERRED, **_buffer(buffer_bytes), **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         try:
@@ -176,6 +177,17 @@ class LibrdkafkaSource:
             return self._consumer.get_watermark_offsets(KafkaTopicPartition(*tp), _METADATA_SECONDS)
         except KafkaException:
             return None
+
+
+def _buffer(most: int | None) -> dict[str, object]:
+    """The settings of a client that fetches at most so many bytes ahead."""
+    if most is None:
+        return {}
+    fetch = max(1024, most // 2)  # of each partition, and of all in one answer: one comes while the other is read
+    preferred = {"fetch.message.max.bytes": 1024 * 1024, "fetch.max.bytes": 16 * 1024 * 1024}
+    preferred["message.max.bytes"] = 1_000_000  # the client's default, and no more than an answer; larger ones come too
+    sizes: dict[str, object] = {name: min(fetch, size) for name, size in preferred.items()}
+    return {**sizes, "queued.max.messages.kbytes": max(1, most // 1024)}
 
 
 def _kafka_position(tp: TopicPartition, at: Position) -> KafkaTopicPartition:

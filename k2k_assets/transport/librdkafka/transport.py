@@ -30,8 +30,8 @@ class LibrdkafkaTransport:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
-    def open_source(self) -> Source:
-        return LibrdkafkaSource(self._pipeline.client_properties("source", "consumer"))
+    def open_source(self, buffer_bytes: int | None = None) -> Source:
+        return LibrdkafkaSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         return LibrdkafkaSinks(self._pipeline, lone_writer, batch_bytes)

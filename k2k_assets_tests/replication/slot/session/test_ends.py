@@ -55,3 +55,19 @@ def test_a_slot_whose_partitions_were_all_stopped_releases_its_claims_and_ends(h
     made = harness([], {P0: 9}, positions={P0: commit_record(P0, 50)}).run()
     assert released(made) == {}
     assert "before position 50: its log was truncated" in render(made.memory.stopped.reasons[P0])
+
+
+def test_a_source_that_is_held_back_by_a_limit_is_neither_idle_nor_silent(harness: Any) -> None:
+    """A throttled source brings nothing for longer than a window's idle time, and than a silent one is waited for."""
+    made = harness(arrivals(0, 1, at=40.0), {P0: 2}, extent=Window(HOUR, timedelta(seconds=3)))
+    poll = made.source.poll
+
+    def held_back(limit: int, timeout: float) -> Any:
+        polled = poll(limit, timeout)
+        polled.is_held_back = made.clock.now - made.began < 40
+        return polled
+
+    made.source.poll = held_back
+    made.run()
+    assert made.clock.now - made.began == pytest.approx(43.0, abs=0.3)
+    assert released(made) == {P0: 2}

@@ -23,6 +23,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.mapper_claims import ClaimedMappers
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.control.pause_records import pause_key, pause_value
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.topics.create import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
@@ -294,7 +295,7 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
-    of_assignments = {"instance", "claim", "beat", "stop", "start", "settings", "mapper", "mapper-beat"}
+    of_assignments = {"instance", "claim", "beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"}
     assert kinds == {"commit", "mapping", *of_assignments}
     assignments, mappers = Assignments(), ClaimedMappers("demo")
     for offset, (key, value) in enumerate(_records()):
@@ -312,6 +313,8 @@ def test_the_documented_records_are_what_we_write() -> None:
     assert assignments.starts == {"BwGPWE0CQqCQInd82LFX6Q": (2817, 2816, 2801)}
     assert [claim.topic for claim in assignments.claims.values()] == ["demo.alerts"]
     assert set(assignments.signs) == {(0, 1)}
+    ((topic, pause),) = assignments.paused.items()
+    assert (pause_key("k2k.demo", topic), pause_value(pause)) in list(_records())
     assert len(mappers.claims) == 1
     (heartbeat,) = mappers.heartbeats.values()
     assert (heartbeat.key_bytes(), heartbeat.value_bytes()) in list(_records())

@@ -108,6 +108,8 @@ def _shown(number: int | None) -> str:
 def _note(one: CommittedPosition) -> str:
     """Remarks about a partition, for the table."""
     notes = [f"stopped [{one.stopped.code}]"] if one.stopped else []
+    if one.paused:
+        notes.append(str(one.paused))
     if one.last is None:
         notes.append("gone from the source, or hidden")
     if one.record and one.record.overridden:
@@ -128,6 +130,9 @@ def _partition(one: CommittedPosition) -> dict[str, Any]:
     }
     if one.stopped:
         row |= {"stopped": render(one.stopped, with_code=False), "stop_code": one.stopped.code}
+    if one.paused:
+        row["paused"] = {"by": one.paused.by, "at": shown(one.paused.time)}
+        row["paused"] |= {"reason": one.paused.why} if one.paused.why else {}
     if record and record.overridden:
         done = record.overridden
         row["override"] = {"by": done.by, "at": shown(record.time), "before": done.position}

@@ -105,7 +105,7 @@ def _override(
     with both_clusters(pipeline) as (source, target):
         if wanted is None:
             wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))
-        request = Request(wanted, _who(), why, new_topic, foreign_records)
+        request = Request(wanted, who(), why, new_topic, foreign_records)
         if dry_run or asks:
             decided = rehearse(pipeline, source, target, request)
             _show(decided)
@@ -133,7 +133,7 @@ def _confirm(decided: Sequence[Override]) -> None:
         raise Refused("not confirmed; nothing was changed")
 
 
-def _who() -> str:
+def who() -> str:
     """User and host, if they are known."""
     user = "?"
     with suppress(KeyError, OSError):  # a container may know no name for its user

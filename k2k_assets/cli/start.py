@@ -155,9 +155,9 @@ def _raise_for_the_rest(outcome: Outcome | None) -> None:
     again = "start it again before anything relies on the copy"
     if outcome is None:
         raise NotCaughtUp(f"stopped by a signal before the copy began; {again}")
-    topics = outcome.topics.values()
+    topics = [topic for topic in outcome.topics.values() if topic.paused is None]
     if lag := sum(topic.lag for topic in topics):
         raise NotCaughtUp(f"stopped by a signal before it had caught up: lag {lag:,}; {again}")
     ends_known = [partition.is_end_known for topic in topics for partition in topic.partitions.values()]
-    if not ends_known or not all(ends_known):
+    if not all(ends_known) or not (ends_known or outcome.topics):
         raise NotCaughtUp(f"stopped by a signal before it was known how much there is to copy; {again}")

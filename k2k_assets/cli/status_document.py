@@ -61,6 +61,9 @@ def _topic(topic: CopiedTopic) -> dict[str, Any]:
         "topic": topic.topic,
         "targetTopic": topic.target,
         "state": topic.state,
+        "paused": None
+        if topic.paused is None
+        else {"by": topic.paused.by, "since": shown(topic.paused.time), "reason": topic.paused.why},
         **_totals(topic.lag, topic.rate, topic.last_commit),
         "history": {"stepSeconds": STEP_SECONDS, "records": topic.history},
         "partitions": [_partition(p, lag, topic.stopped.get(p)) for p, lag in topic.partitions.items()],

@@ -25,7 +25,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MOST_STOPS = 10
 # Lines besides topics and stopped partitions.
 _SPARE_LINES = 8
-_STYLES: dict[State, str] = {"stopped": "red", "not begun": "yellow"}
+_STYLES: dict[State, str] = {"stopped": "red", "paused": "yellow", "not begun": "yellow"}
 
 
 def status_screen(pipeline: Pipeline, status: CopyStatus, height: int | None = None) -> Group:
@@ -108,7 +108,11 @@ def _stops(status: CopyStatus) -> Iterator[RenderableType]:
 
 
 def _topics(status: CopyStatus, rows: int | None) -> Iterator[RenderableType]:
-    topics = [*status.having("stopped"), *_by_lag(status.having("behind", "active", "not begun"))]
+    topics = [
+        *status.having("stopped"),
+        *status.having("paused"),
+        *_by_lag(status.having("behind", "active", "not begun")),
+    ]
     if not status.topics:
         yield Text("\nno topic of the source is selected", style="yellow")
     if not topics:
@@ -140,7 +144,7 @@ def _cells(topic: CopiedTopic, now: int) -> list[str]:
         f"{topic.rate:,.0f}",
         _ago(topic.last_commit, now),
         sparkline(topic.history),
-        topic.state,
+        str(topic.paused) if topic.paused and not topic.stopped else topic.state,
     ]
 
 

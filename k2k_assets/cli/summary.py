@@ -36,7 +36,7 @@ def _row(name: str, topic: TopicOutcome) -> list[str]:
         size(topic.bytes),
         plural(topic.runs, "run"),
         f"lag {topic.lag:,}",
-        "stopped" if topic.stopped else "",
+        "stopped" if topic.stopped else "paused" if topic.paused else "",
     ]
 
 

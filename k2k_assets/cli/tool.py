@@ -8,6 +8,7 @@ import click
 
 from k2k_assets.cli.describe import describe
 from k2k_assets.cli.overrides import reset, set_positions
+from k2k_assets.cli.pausing import pause, resume
 from k2k_assets.cli.program import end_process, run_program
 from k2k_assets.cli.show import show
 from k2k_assets.cli.translate import translate
@@ -24,6 +25,8 @@ def cli() -> None:
 cli.add_command(describe)
 cli.add_command(set_positions)
 cli.add_command(reset)
+cli.add_command(pause)
+cli.add_command(resume)
 cli.add_command(translate)
 cli.add_command(show)
 

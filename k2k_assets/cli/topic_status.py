@@ -13,6 +13,7 @@ from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import by_topic
 
 if TYPE_CHECKING:
+    from k2k_assets.control.pause_records import Pause
     from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
 # Rates are averages over this many seconds: shorter ones vary too much, longer ones react too late.
@@ -72,7 +73,9 @@ class StatusReader:
         records = {topic: sum(p.records for p in partitions.values()) for topic, partitions in topics.items()}
         seconds, before = self._sample(progress.started, records)
         return [
-            self._status(topic, partitions, (records[topic] - before.get(topic, 0)) / seconds)
+            self._status(
+                topic, partitions, (records[topic] - before.get(topic, 0)) / seconds, progress.paused.get(topic)
+            )
             for topic, partitions in topics.items()
         ]
 
@@ -90,7 +93,9 @@ class StatusReader:
         begin, before = self._samples[0]
         return max(clock - begin, 0.001), before
 
-    def _status(self, topic: str, partitions: dict[int, PartitionProgress], rate: float) -> TopicStatus:
+    def _status(
+        self, topic: str, partitions: dict[int, PartitionProgress], rate: float, paused: Pause | None
+    ) -> TopicStatus:
         lag = sum(p.lag for p in partitions.values())
         return TopicStatus(
             topic=topic,
@@ -100,7 +105,7 @@ class StatusReader:
             lag=lag,
             rate=max(0.0, rate),
             eta=lag / rate if lag and rate >= 0.5 else None,
-            notes=tuple(self._notes(partitions)),
+            notes=(*self._notes(partitions), *([str(paused)] if paused else [])),
             stopped=any(p.stopped for p in partitions.values()),
         )
 

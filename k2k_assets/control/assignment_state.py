@@ -14,6 +14,7 @@ from k2k_assets.control.assignment_records import (
     parse_stop,
     parse_time,
 )
+from k2k_assets.control.pause_records import Pause, parse_pause
 from k2k_assets.core import json_codec
 
 
@@ -37,6 +38,7 @@ class Assignments:
             also shows claims that came and went between two reads.
         starts: Start positions of topics some of whose partitions have no commit record yet, by source topic id.
         settings: The settings behind the fingerprints in mapping records, as documents for `CopySettings.parse`.
+        paused: Paused source topics.
     """
 
     instances: dict[int, InstanceRecord] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class Assignments:
     claimed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    paused: dict[str, Pause] = field(default_factory=dict)
 
     def newest(self) -> int:
         """The highest generation; -1 if there is none."""
@@ -111,6 +114,10 @@ class Assignments:
                     self.starts[str(head["topicId"])] = parse_start(value, where)
             case "settings" if value is not None:
                 self.settings[str(head["fingerprint"])] = parse_settings(value, where)
+            case "pause":
+                self.paused.pop(str(head["topic"]), None)
+                if value is not None:
+                    self.paused[str(head["topic"])] = parse_pause(value, where)
             case "stop":
                 self._apply_stop(int(head["generation"]), value, where)
 

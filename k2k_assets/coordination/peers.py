@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.announce import announce
 from k2k_assets.coordination.liveness import Liveness, heartbeat_timeout_seconds
@@ -74,6 +75,11 @@ class Peers:
     def first_starts(self) -> Mapping[str, tuple[int, ...]]:
         """Start positions of topics some of whose partitions have no commit record yet, by source topic id."""
         return self._tail.state.starts
+
+    @property
+    def paused(self) -> Mapping[str, Pause]:
+        """Paused source topics."""
+        return self._tail.state.paused
 
     def ensure_not_lost(self, newest: int) -> None:
         """Refuses an assignment topic that was created anew.

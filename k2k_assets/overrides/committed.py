@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.pause_records import Pause
+from k2k_assets.control.pauses import PauseReader
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -22,12 +25,14 @@ class CommittedPosition:
         record: Its newest commit record; None if there is none, or it cannot be read.
         last: `Pipeline.readable_end` of the source; None if the partition is gone, or hidden from the principal.
         stopped: Its stop reason; None if it is not stopped.
+        paused: The topic's pause; None if it is not paused.
     """
 
     source: TopicPartition
     record: CommitRecord | None
     last: int | None
     stopped: StopReason | None
+    paused: Pause | None = None
 
     @property
     def lag(self) -> int | None:
@@ -64,5 +69,10 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> Committed
     existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
     ends = ends_of_each_topic(source, existing, pipeline.readable_end).offsets
     stopped = log.stopped
-    partitions = [CommittedPosition(tp, log.positions.get(tp), ends.get(tp), stopped.get(tp)) for tp in known]
+    with closing(PauseReader(pipeline, target)) as pauses:
+        paused = pauses.read()
+    partitions = [
+        CommittedPosition(tp, log.positions.get(tp), ends.get(tp), stopped.get(tp), paused.get(tp.topic))
+        for tp in known
+    ]
     return CommittedPositions(cluster, target_cluster, partitions)

@@ -10,6 +10,7 @@ from types import TracebackType
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.control.pauses import PauseReader
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -48,6 +49,8 @@ class CopyReader:
         self._groups_until = 0.0
         self._open = ExitStack()
         self._records = self._open.enter_context(WaitingRecords(pipeline))
+        self._pauses = PauseReader(pipeline, target)
+        self._open.callback(self._pauses.close)
 
     def read(self) -> CopyStatus:
         """Reads the present status.
@@ -67,7 +70,7 @@ class CopyReader:
         lags = read_lags(self._pipeline, self._source, positions, self._records)
         now = int(time.time() * 1000)
         targets = {tp.topic: self._pipeline.routing.target_if_any(tp.topic) for tp in partitions}
-        copied = copied_topics(lags, records, stopped, targets, self._history, now)
+        copied = copied_topics(lags, records, stopped, targets, self._history, now, self._pauses.read())
         return CopyStatus(now, copied, self._moved(topics & existing.keys()))
 
     def close(self) -> None:

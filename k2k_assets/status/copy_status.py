@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.status.history import CopyHistory
 from k2k_assets.status.lag import PartitionLag, TotalLag, total_lag
 
-State = Literal["stopped", "not begun", "behind", "active", "quiet"]
+State = Literal["stopped", "paused", "not begun", "behind", "active", "quiet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class CopiedTopic:
         last_commit: Time of its newest commit record, milliseconds since the epoch; None if there is none.
         rate: Records per second over the last minute.
         history: Records copied in each step of the last minutes, the newest step last.
+        paused: Its pause; None if it is not paused.
     """
 
     topic: str
@@ -36,6 +39,7 @@ class CopiedTopic:
     last_commit: int | None
     rate: float
     history: list[int]
+    paused: Pause | None = None
 
     @property
     def lag(self) -> TotalLag:
@@ -47,6 +51,8 @@ class CopiedTopic:
         """The status in one word; the first that fits."""
         if self.stopped:
             return "stopped"
+        if self.paused:
+            return "paused"
         if self.last_commit is None:
             return "not begun"
         if self.lag.offsets or self.lag.unknown:
@@ -110,6 +116,7 @@ def copied_topics(
     targets: Mapping[str, str | None],
     history: CopyHistory,
     now: int,
+    paused: Mapping[str, Pause] = MappingProxyType({}),
 ) -> list[CopiedTopic]:
     """Makes the status of each topic, by name.
 
@@ -120,6 +127,7 @@ def copied_topics(
         targets: Target topic of each source topic.
         history: The recently copied records.
         now: Milliseconds since the epoch.
+        paused: Paused source topics.
     """
     return [
         CopiedTopic(
@@ -130,6 +138,7 @@ def copied_topics(
             last_commit=_last_commit(records.get(TopicPartition(topic, p)) for p in partitions),
             rate=history.rate(topic, now),
             history=history.steps(topic, now),
+            paused=paused.get(topic),
         )
         for topic, partitions in by_topic(lags).items()
     ]

@@ -9,18 +9,22 @@ from __future__ import annotations
 from itertools import islice
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason, Stops, render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
 
 
-def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Verdict:
+def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None, paused: Pause | None = None) -> Verdict:
     """Checks that no partition of a topic is stopped; doubtful while the topic has no committed position.
+
+    A paused topic passes, and the summary says who paused it.
 
     Args:
         topic: Source topic.
         log: The commit log, or what `CommitLog.by_topic` has of it, where many topics are checked.
         seen: Stop reasons that a run has just reported; the log has none for partitions without a position.
+        paused: The topic's pause; None if it is not paused.
     """
     known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}
     stopped = {tp: reason for tp, reason in log.stopped.items() if tp.topic == topic}
@@ -28,6 +32,8 @@ def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None) -> Ve
     if not stopped:
         if seen:
             return Verdict(Judgement.FAILED, render_topic(topic, seen), counts)
+        if paused:
+            return Verdict(Judgement.PASSED, f"{topic} is {paused}. k2k-tool resume lets it be copied on", counts)
         if not known:
             return Verdict(Judgement.WARNED, f"nothing of {topic} is committed yet", counts)
         return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)

@@ -19,6 +19,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.group_versions import Version
 from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
 from k2k_assets.control.mapping_records import MappedPartition, MappingKey, MappingRecord, parse_key
+from k2k_assets.control.pause_records import Pause, pause_key, pause_value
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import OpenTransaction, RecordsDeleted, Unclassified
@@ -191,6 +192,12 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         assignment.settings_value(SETTINGS),
         b'{"version":1,"settings":{"isolation":"read_committed","headers":true,"timestamps":false,"alone":true}}',
     ),
+    "pause key": (pause_key("g", "orders"), b'{"kind":"pause","group":"g","topic":"orders"}'),
+    "pause": (
+        pause_value(Pause("anna@ops1", 1_700_000_000_000, ODD)),
+        b'{"version":1,"by":"anna@ops1","time":1700000000000,"why":"' + ODD_JSON + b'"}',
+    ),
+    "pause, no reason": (pause_value(Pause("a", 1)), b'{"version":1,"by":"a","time":1}'),
     "stop key": (assignment.stop_key("g", 17), b'{"kind":"stop","group":"g","generation":17}'),
     "stop": (assignment.stop_value(1_700_000_000_000, again=True), b'{"version":1,"time":1700000000000,"again":true}'),
     "heartbeat key": (assignment.heartbeat_key("g", 17, 1), b'{"kind":"beat","group":"g","generation":17,"slot":1}'),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.status.copy_status import CopiedTopic, CopyStatus, copied_topics
@@ -20,6 +23,9 @@ def topic(name: str, seconds: float | None = 0.0, *, stopped: bool = False, copi
 
 def test_each_topic_has_the_first_state_that_fits() -> None:
     assert topic("t", 3.0, stopped=True).state == "stopped"
+    pause = Pause("anna@ops1", 0)
+    assert replace(topic("t", 3.0, stopped=True), paused=pause).state == "stopped"
+    assert replace(topic("t", 3.0), paused=pause).state == "paused"
     assert topic("t", 3.0).state == "behind"
     assert topic("t", None).state == "behind"
     assert topic("t", copied=1).state == "active"

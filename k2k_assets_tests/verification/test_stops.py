@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.stops.reasons import RecordRefused, RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
@@ -35,3 +36,13 @@ def test_what_is_stopped_is_told_with_code_and_what_to_do() -> None:
         "orders-2: [position-unreadable] it cannot be decoded. To go on without it: "
         "k2k-tool set -f FILE -o orders:2:OFFSET",
     ]
+
+
+def test_a_paused_topic_passes_with_a_note_unless_it_is_stopped() -> None:
+    tp, pause = TopicPartition("orders", 1), Pause("anna@ops1", 0, "month end")
+    for log in (CommitLog(), CommitLog({tp: commit_record(tp, 3)})):
+        verdict = check_copies_on("orders", log, paused=pause)
+        assert verdict.judgement is Judgement.PASSED
+        assert verdict.summary.startswith("orders is paused by anna@ops1: month end. k2k-tool resume")
+    log = CommitLog({tp: commit_record(tp, 3, reason=RecordsDeleted(tp, 3, 8))})
+    assert check_copies_on("orders", log, paused=pause).judgement is Judgement.FAILED

@@ -18,6 +18,7 @@ import dagster as dg
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
@@ -116,6 +117,7 @@ class SyncRun:
     _versions: dict[str, str] = field(default_factory=dict)
     _stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
     _turned: set[str] = field(default_factory=set)
+    _paused: Mapping[str, Pause] = field(default_factory=dict)
     _is_in_trouble: bool = False
     _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
@@ -137,6 +139,7 @@ class SyncRun:
             case ProgressRead():
                 self._last = event.progress.partitions
                 self._note_recovered(event.progress)
+                self._note_paused(event.progress.paused)
                 self._report_turned()
                 self._report_when_due(event.progress)
             case _:
@@ -172,6 +175,15 @@ class SyncRun:
             self._turned.add(tp.topic)
             self.log(f"{tp} is copied on")
 
+    def _note_paused(self, paused: Mapping[str, Pause]) -> None:
+        """A topic that was paused, or is resumed, is told of by its check and its next report."""
+        mine = {tp.topic for tp in self._last}
+        changed = {t for t in mine & (paused.keys() | self._paused.keys()) if paused.get(t) != self._paused.get(t)}
+        for topic in sorted(changed):
+            self.log(f"{topic} is {paused[topic]}" if topic in paused else f"{topic} is resumed")
+        self._turned |= changed
+        self._paused = {topic: pause for topic, pause in paused.items() if topic in mine}
+
     def _position(self, tp: TopicPartition) -> int:
         return self._last[tp].position if tp in self._last else 0
 
@@ -187,7 +199,10 @@ class SyncRun:
         stops: dict[str, dict[int | None, StopReason]] = {topic: {} for topic in topics}
         for tp, (why, _) in self._stopped.items():
             stops.setdefault(tp.topic, {})[tp.partition] = why
-        return {topic: check_copies_on(topic, logs[topic], stops[topic]) for topic in sorted(topics)}
+        return {
+            topic: check_copies_on(topic, logs[topic], stops[topic], self._paused.get(topic))
+            for topic in sorted(topics)
+        }
 
     def _give_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         checks = topic_check_keys(self.names, {*self.shown, *verdicts, *(tp.topic for tp in self._last)})
@@ -227,7 +242,8 @@ class SyncRun:
     def _state(self, topic: str, parts: Mapping[int, PartitionProgress]) -> Positions:
         """Where a topic stands; one that never had a position says nothing of its stop in the commit log."""
         stopped = {n for n, part in parts.items() if part.stopped or TopicPartition(topic, n) in self._stopped}
-        return tuple(_STOPPED if n in stopped else part.position for n, part in parts.items())
+        paused = (_STOPPED,) if topic in self._paused else ()
+        return (*(_STOPPED if n in stopped else part.position for n, part in parts.items()), *paused)
 
     def _out_of_step(self, log: CommitLog, topics: Collection[str]) -> Mapping[str, Collection[int]] | None:
         """As `out_of_step`, with what this run has stopped; None: the source does not answer."""
@@ -274,7 +290,7 @@ class SyncRun:
             _since(before.positions, positions.values()),
         )
         target = self.pipeline.routing.target_if_any(topic) or ""
-        metadata = live_metadata(target, parts, movement, behind, latency)
+        metadata = live_metadata(target, parts, movement, behind, latency, self._paused.get(topic))
         told = self.names, self.pipeline.code_version, topic, ends, positions, metadata
         for event in topic_report(*told, not_in_step):
             if isinstance(event, dg.AssetObservation):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
@@ -59,6 +60,8 @@ def materialization(topic: TopicOutcome) -> ShownTopicCopy:
             ((n, p.start, p.position, _end(p), p.lag, p.target_end, p.records, p.bytes, p.runs) for n, p in parts),
         ),
     }
+    if topic.paused:
+        metadata[keys.PAUSED] = str(topic.paused)
     if ends:
         metadata[keys.TARGET_END] = sum(ends)
     positions = {n: p.position for n, p in parts}
@@ -89,6 +92,7 @@ def live_metadata(
     movement: Movement,
     behind: float | None,
     latency: float | None = None,
+    paused: Pause | None = None,
 ) -> Metadata:
     """What is shown of a topic while it is copied.
 
@@ -98,6 +102,7 @@ def live_metadata(
         movement: Since it was shown last.
         behind: Seconds that it is behind; None where that cannot be told.
         latency: Seconds from a record's timestamp to its commit, of what was copied since; None likewise.
+        paused: Its pause; None if it is not paused.
     """
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
     worst = sorted(parts, key=lambda n: (-parts[n].lag, n))[: keys.MOST_ROWS_AGAIN]
@@ -118,6 +123,7 @@ def live_metadata(
         **{key: round(n / movement.seconds, 1) for key, n in rates.items() if n is not None and movement.seconds > 0},
         **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
         **({} if latency is None else {keys.LATENCY: round(latency, 3)}),
+        **({} if paused is None else {keys.PAUSED: str(paused)}),
         keys.POSITIONS: keys.table(columns, rows),
     }
 

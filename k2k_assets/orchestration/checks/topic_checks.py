@@ -3,10 +3,12 @@
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 
 import dagster as dg
 
 from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.control.pauses import PauseReader
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result
 from k2k_assets.orchestration.failures import failures_as_messages
@@ -54,9 +56,11 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             TopicCheck(pipeline, source, target, "checks").ensure_existing()
             logs = read_commit_log(pipeline, source.cluster_id(), target).by_topic()
+            with closing(PauseReader(pipeline, target)) as pauses:
+                paused = pauses.read()
         selected = context.op_execution_context.selected_asset_check_keys
         for topic, key in keys.items():
             if key in selected:
-                yield asset_check_result(key, check_copies_on(topic, logs[topic]))
+                yield asset_check_result(key, check_copies_on(topic, logs[topic], paused=paused.get(topic)))
 
     return [copies_on]

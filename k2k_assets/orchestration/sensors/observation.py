@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from k2k_assets import discovery
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination.liveness import Presence, continuous_instances
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import K2KError
@@ -44,6 +46,7 @@ class Observation:
         log: The commit log.
         instances: Continuous instances of the pipeline, by name.
         out_of_step: Partitions whose position does not fit the present source topic, by topic.
+        paused: Paused source topics.
     """
 
     found: Discovery
@@ -53,6 +56,7 @@ class Observation:
     log: CommitLog
     instances: dict[str, Presence]
     out_of_step: Mapping[str, Collection[int]] = field(default_factory=dict)
+    paused: Mapping[str, Pause] = field(default_factory=dict)
 
 
 @without_cycle_collection()
@@ -65,7 +69,7 @@ def observe(pipeline: Pipeline) -> Observation:
     with both_clusters(pipeline, CALL_SECONDS) as (source, target):
         found, with_groups = discovery.refresh_beside(pipeline, source, target)
         # At the same time as the source's ends, because both are slow with many partitions.
-        asked = in_thread(partial(_continuous_instances, pipeline, target, found))
+        asked = in_thread(partial(_assignments, pipeline, target))
         try:
             # A topic without a target is left out, because a run with it would be refused.
             routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
@@ -76,7 +80,7 @@ def observe(pipeline: Pipeline) -> Observation:
             on_source = source.describe_async(routed, partly=True)
             log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
             others = out_of_step(log, on_source())
-            instances = asked.result()
+            assignments = asked.result()
         finally:
             found = with_groups()  # saved even if the rest fails
             wait([asked])
@@ -90,16 +94,17 @@ def observe(pipeline: Pipeline) -> Observation:
         positions=_by_topic(routed, committed),
         mappings=_by_topic(routed, _indexed(pipeline)) if pipeline.features.offset_mapping else None,
         log=log,
-        instances=instances,
+        instances=continuous_instances(assignments, pipeline.name, found.topics),
         out_of_step=others,
+        paused=assignments.paused,
     )
 
 
-def _continuous_instances(pipeline: Pipeline, target: Cluster, found: Discovery) -> dict[str, Presence]:
+def _assignments(pipeline: Pipeline, target: Cluster) -> Assignments:
     if not target.describe([pipeline.coordination.assignment.topic]):
-        return {}  # no instance has started yet
+        return Assignments()  # no instance has started yet
     with AssignmentTail(pipeline, target) as tail:
-        return continuous_instances(tail.catch_up(CALL_SECONDS), pipeline.name, found.topics)
+        return tail.catch_up(CALL_SECONDS)
 
 
 def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:

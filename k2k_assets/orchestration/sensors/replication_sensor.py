@@ -206,7 +206,8 @@ def _verdicts(
         return ()
     logs = seen.log.by_topic()
     targets = newest_materializations(instance, [checks[topic] for topic in turned if topic in checks])
-    return evaluations(checks, {topic: check_copies_on(topic, logs[topic]) for topic in turned}, targets=targets)
+    verdicts = {topic: check_copies_on(topic, logs[topic], paused=seen.paused.get(topic)) for topic in turned}
+    return evaluations(checks, verdicts, targets=targets)
 
 
 def _reported(
@@ -218,6 +219,7 @@ def _reported(
         topic: version_of((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items())
         for topic, at in positions.items()
     }
+    versions |= {topic: f"{versions[topic]} paused" for topic in seen.paused.keys() & versions.keys()}
     told = Marks(cursor.reported)
     moved = sorted(topic for topic, version in versions.items() if not told.are(topic, version))
     # Those that were never told of come first, then all take turns.
@@ -235,6 +237,8 @@ def _reported(
             keys.COPIED_BY: copied_by,
             keys.LAG: sum(max(0, end - positions[topic].get(n, 0)) for n, end in ends.items()),
         }
+        if topic in seen.paused:
+            metadata[keys.PAUSED] = str(seen.paused[topic])
         what = names, pipeline.code_version, topic, ends, positions[topic], metadata
         events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
     told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)

@@ -383,7 +383,7 @@ class Instance:
         except K2KError as error:
             log.warning("progress is not known: %s", error)
             progress = self.progress.current()
-        self.listener(ProgressRead(progress))
+        self.listener(ProgressRead(replace(progress, paused=self.peers.paused)))
 
     def _copied(self) -> int:
         return sum(p.records for p in self.progress.current().partitions.values())
@@ -404,8 +404,10 @@ class Instance:
             commit_log = CommitLog(dict(self.progress.newest))
         for newest in commit_log.positions.values():
             self.progress.apply(newest)
-        self.listener(ProgressRead(self.progress.current()))
-        outcome = outcome_of(self._topics, commit_log, self.progress, self._still_stopped(), self._generation, seconds)
+        paused = dict(self.peers.paused)
+        self.listener(ProgressRead(replace(self.progress.current(), paused=paused)))
+        reasons = self._still_stopped()
+        outcome = outcome_of(self._topics, commit_log, self.progress, reasons, self._generation, seconds, paused)
         self.listener(Ended(outcome))
         return outcome
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason, Stops
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
@@ -54,12 +56,14 @@ class TopicOutcome:
         partitions: Outcomes by source partition.
         stopped: Stop reasons of its partitions; empty if none was stopped.
         seconds: Duration of the replication.
+        paused: The topic's pause; None if it is not paused.
     """
 
     target_topic: str
     partitions: dict[int, PartitionOutcome]
     stopped: Stops
     seconds: float
+    paused: Pause | None = None
 
     @property
     def records(self) -> int:
@@ -109,6 +113,7 @@ def outcome_of(
     stopped: Mapping[TopicPartition, StopReason],
     generation: int,
     seconds: float,
+    paused: Mapping[str, Pause] = MappingProxyType({}),
 ) -> Outcome:
     """Sums up a replication.
 
@@ -119,6 +124,7 @@ def outcome_of(
         stopped: Stopped partitions, with the reasons.
         generation: Last generation of the instance.
         seconds: Duration of the replication.
+        paused: Paused topics.
     """
     partitions = progress.current().partitions
     outcomes: dict[str, TopicOutcome] = {}
@@ -129,7 +135,7 @@ def outcome_of(
             for tp in names
         }
         reasons: Stops = {tp.partition: stopped[tp] for tp in names if tp in stopped}
-        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds)
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic))
     return Outcome(outcomes, generation, seconds)
 
 

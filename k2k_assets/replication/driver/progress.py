@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from k2k_assets.control.commit_log import CommitLog, records_of
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
@@ -63,10 +64,12 @@ class Progress:
     Attributes:
         partitions: Progress by source partition.
         started: Begin of the run, monotonic seconds.
+        paused: Paused source topics.
     """
 
     partitions: Mapping[TopicPartition, PartitionProgress]
     started: float
+    paused: Mapping[str, Pause] = field(default_factory=dict)
 
 
 class OwnCommit(NamedTuple):

@@ -20,12 +20,13 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.replication.extent import UntilCaughtUp, Window
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit_pace import CommitPace
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.replication.slot.offline_partitions import LeftOut
 from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.paused_topics import PausedTopics
 from k2k_assets.replication.slot.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import SlotMemory
@@ -109,6 +110,7 @@ class Session:
         self._chain = chain
         strict = chain is not None and chain.strict
         self._hanging_transactions = HangingTransactions(plan, self._target_cluster, strict, told=memory.hanging)
+        self._paused = PausedTopics(plan.slot, memory, tail)
         self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster, clock)
         self._pipeline = plan.pipeline
         self._commit = plan.pipeline.coordination.commit
@@ -171,7 +173,7 @@ class Session:
         elsewhere = {plan.source for plan in self._plan.partitions} - set(self._slot_claims.partitions)
         starts = resolve_starts(  # 4
             self._plan,
-            elsewhere.union(self._memory.stopped.reasons),
+            elsewhere.union(self._memory.stopped.reasons, self._paused.begin(self._slot_claims.partitions)),
             commit_log,
             self._source_cluster,
             self._target_cluster,
@@ -181,7 +183,7 @@ class Session:
             self._memory.stopped.stop(tp, reason)
             log.error("%s is stopped: %s", tp, render(reason))
         self._states = starts.states
-        self._left_out.begin(starts.offline_partitions, self._states)
+        self._left_out.begin(starts.offline_partitions, [*self._states, *self._paused.partitions])
         self._commit_starts(starts.fresh, commit_log)
         if self._chain:
             self._chain.start(self._states)
@@ -249,13 +251,14 @@ class Session:
 
         Returns:
             Whether the slot's work is done; false if a new session has to follow, because partitions that were left
-            out have a leader again, or for the partitions that are left after a hand-over.
+            out have a leader again, because topics were paused or resumed, or for the partitions that are left after a
+            hand-over.
         """
         monotonic = self._clock.monotonic
         self._transactions.last_commit = self._last_record = monotonic()
         self._silent_source.heard(self._last_record)
         dry = False
-        while self._states:
+        while self._states or self._waits_for_paused:
             limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
             if dry:
                 self._let_records_gather()
@@ -276,6 +279,9 @@ class Session:
                 if superseded := self._slot_claims.superseded():
                     self._hand_over(superseded)
                     return False
+                if (paused := self._paused.changed(self._slot_claims.partitions)) is not None:
+                    self._close(releasing=paused)
+                    return False
                 if self._left_out.are_back(now):
                     self._close()
                     return False
@@ -286,6 +292,11 @@ class Session:
                 break
         self._release()
         return True
+
+    @property
+    def _waits_for_paused(self) -> bool:
+        """Whether to wait for paused topics to be resumed, as a run with an end does not."""
+        return bool(self._paused.partitions) and isinstance(self._plan.extent, Continuous)
 
     def _poll(self, limit: int) -> Polled:
         """Polls the source; if that fails, it checks the topic ids first.

@@ -84,6 +84,7 @@ class SlotMemory:
         stalls: Sessions that ended because of a silent client.
         offline_since: Partitions that `LeftOut` leaves out because they have no leader, with since when, in monotonic
             seconds.
+        paused: Partitions that the last session left out because their topics were paused.
         hanging: Transactions of others that were logged, by target partition and first offset.
         budget: Size limit for transactions.
         sequence: Sequence of the last transaction; it only has to rise.
@@ -96,6 +97,7 @@ class SlotMemory:
     stopped: StoppedPartitions = field(default_factory=StoppedPartitions)
     stalls: StallHistory = field(default_factory=StallHistory)
     offline_since: dict[TopicPartition, float] = field(default_factory=dict)
+    paused: frozenset[TopicPartition] = frozenset()
     hanging: set[tuple[TopicPartition, int]] = field(default_factory=set)
     budget: ByteBudget = field(default_factory=ByteBudget)
     sequence: int = 0

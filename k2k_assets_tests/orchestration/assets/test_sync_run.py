@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +13,7 @@ import pytest
 from k2k_assets import discovery
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons import SourceDeleted, SourceRecreated
@@ -329,3 +330,25 @@ def test_a_topic_of_which_nothing_is_committed_yet_has_no_verdict_yet(fixture: F
     run = fixture.run()
     run.see(progress(5, 5))
     assert fixture.checks == []
+
+
+def test_a_paused_topic_is_told_by_its_check_and_its_metadata_and_again_when_it_is_resumed(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(progress(5, 5))
+    fixture.reported()
+    pause = Pause("anna@ops1", 0, "month end")
+    at = progress(5, 9)
+    run.see(ProgressRead(replace(at.progress, paused={"a.b": pause, "of another pipeline": pause})))
+    (check,) = fixture.checks
+    assert check.passed
+    assert "paused by anna@ops1: month end" in str(check.metadata["k2k/summary"].value)
+    assert "a.b is paused by anna@ops1: month end" in fixture.lines
+    fixture.now += 3600
+    for _ in range(2):
+        run.see(ProgressRead(replace(at.progress, paused={"a.b": pause})))
+        fixture.now += 10
+    told = {event.asset_key.path[-1]: event for event in fixture.materialized}
+    assert told["a.b"].metadata["k2k/paused"].value == "paused by anna@ops1: month end"
+    run.see(at)
+    assert "a.b is resumed" in fixture.lines
+    assert len(fixture.checks) == 2

@@ -15,6 +15,7 @@ from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver import instance as module
 from k2k_assets.replication.driver.instance import Instance, _Stop
+from k2k_assets.replication.driver.progress import Progress
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 
 
@@ -156,6 +157,8 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
 
 def _run_on(snapshot: Any, changes: Any) -> Instance:
     unused: Any = None
-    progress: Any = SimpleNamespace(set_by_hand={}, read=list, refresh=lambda: None, current=lambda: None)
+    nothing = Progress({}, 0.0)
+    progress: Any = SimpleNamespace(set_by_hand={}, read=list, refresh=lambda: nothing, current=lambda: nothing)
+    peers: Any = SimpleNamespace(paused={})
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)
-    return Instance(unused, Continuous(), snapshot, unused, unused, progress, unused, takeover, changes)
+    return Instance(unused, Continuous(), snapshot, unused, unused, progress, peers, takeover, changes)

@@ -16,6 +16,7 @@ from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -50,6 +51,7 @@ class FakeTail:
 
     def __init__(self, clock: FakeClock, stop_at: float, newer_at: float, newer_of: Collection[TopicPartition]) -> None:
         self._clock, self.stop_at, self._newer_at = clock, stop_at, newer_at
+        self.paused_at = self.resumed_at = float("inf")
         self._newer = {
             str(tp): Claim(f"s-{tp.topic}", tp.partition, "k2k.p.k2k.g.7", str(tp), GENERATION + 1, 0, tp.topic, 99)
             for tp in newer_of
@@ -63,8 +65,10 @@ class FakeTail:
         return self.refresh()
 
     def refresh(self, timeout: float = 0.0) -> Assignments:
-        stops = {GENERATION} if self._clock.now >= self.stop_at else set()
-        return Assignments(stops=stops, claims=self._newer if self._clock.now >= self._newer_at else {})
+        now = self._clock.now
+        stops = {GENERATION} if now >= self.stop_at else set()
+        paused = {"t": Pause("anna@ops1", 0)} if self.paused_at <= now < self.resumed_at else {}
+        return Assignments(stops=stops, claims=self._newer if now >= self._newer_at else {}, paused=paused)
 
 
 class Harness:

@@ -40,6 +40,7 @@ def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
     """Checks a pipeline file, and with --connect the clusters that it names. It changes nothing."""
     logs.configure(error_console())
     pipeline = load_pipeline(files, variables=variables)
+    _ensure_mechanisms(pipeline)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):
         click.echo(f"  {title:<10} {text}")
@@ -49,6 +50,16 @@ def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
         if report.faults:
             raise Refused("\n  ".join(["k2k start would fail:", *report.faults]))
         click.echo("both clusters are ready")
+
+
+def _ensure_mechanisms(pipeline: Pipeline) -> None:
+    """Refuses what the installed client cannot do, where that depends on how it was built."""
+    for role in ("source", "target"):
+        properties = pipeline.client_properties(role, "admin")
+        if str(properties.get("security.protocol", "")).lower().startswith("sasl"):
+            from k2k_assets.kafka.clients import ensure_mechanism  # importing Kafka takes a moment
+
+            ensure_mechanism(role, properties)
 
 
 def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:

@@ -86,7 +86,36 @@ def _made(kind: type[C], properties: dict[str, Any]) -> C:
     try:
         return kind(properties, logger=_log)
     except KafkaException as error:
-        raise Refused(f"a Kafka client cannot be made with these settings: {error_of(error).str()}") from None
+        said = error_of(error).str()
+        advice = f". {NO_KERBEROS}" if "SASL mechanism GSSAPI" in said else ""
+        raise Refused(f"a Kafka client cannot be made with these settings: {said}{advice}") from None
+
+
+NO_KERBEROS = (
+    "The confluent-kafka of PyPI is built without Kerberos (GSSAPI). Let the pipeline sign in with a password "
+    "(SCRAM-SHA-512), a token (OAUTHBEARER) or a client certificate; or build it with libsasl2: install librdkafka "
+    "with its headers, then pip install --no-binary confluent-kafka confluent-kafka"
+)
+
+
+def ensure_mechanism(role: str, properties: Mapping[str, object]) -> None:
+    """Makes sure that the installed client can sign in as the settings say; connects to nothing.
+
+    Args:
+        role: Names the cluster in the error.
+        properties: The user's settings, librdkafka names.
+
+    Raises:
+        Refused: It cannot.
+    """
+    protocol = str(properties.get("security.protocol", "")).lower()
+    mechanism = properties.get("sasl.mechanisms", properties.get("sasl.mechanism", "GSSAPI"))
+    if not protocol.startswith("sasl") or str(mechanism).upper() != "GSSAPI":
+        return
+    try:
+        Producer({"builtin.features": "sasl_gssapi"}, logger=_log)
+    except KafkaException:
+        raise Refused(f"{role}.kafka: signing in by Kerberos is not possible here. {NO_KERBEROS}") from None
 
 
 def know_cluster(client: Consumer | Producer, timeout: float) -> None:

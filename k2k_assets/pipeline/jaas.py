@@ -1,4 +1,4 @@
-"""`sasl.jaas.config`: user name and password out of Java's login module lines.
+"""`sasl.jaas.config`: what Java's login module lines say.
 
 No message of this module contains any part of the line: it holds a password.
 """
@@ -6,6 +6,7 @@ No message of this module contains any part of the line: it holds a password.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -18,34 +19,48 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _FLAGS = {"required", "requisite", "sufficient", "optional"}
-_MODULES = {"PlainLoginModule", "ScramLoginModule"}
-_HINTS = {
-    "OAuthBearerLoginModule": "use sasl.oauthbearer.method=oidc and librdkafka's sasl.oauthbearer.* properties",
-    "Krb5LoginModule": "use sasl.kerberos.keytab, sasl.kerberos.principal and sasl.kerberos.service.name",
-}
+PASSWORD_MODULES = frozenset({"PlainLoginModule", "ScramLoginModule"})
+"""Those with a user name and a password."""
 
 
 class JaasError(ValueError):
     """The line cannot be used. The message holds nothing of it."""
 
 
-def parse_jaas(line: str) -> tuple[str, str]:
-    """User name and password of a PLAIN or SCRAM login module line.
+class LoginModule(NamedTuple):
+    """A login module line.
+
+    Attributes:
+        name: Class name of the module, without its package.
+        options: Its options.
+    """
+
+    name: str
+    options: dict[str, str]
+
+
+def parse_login_module(line: str) -> LoginModule:
+    """Reads a login module line.
 
     The syntax is Java's: `<class> <flag> <option>=<value> ... ;`, values with or without quotes, backslash escapes
     inside quotes.
 
     Raises:
-        JaasError: another module, no user name or password, several modules, or bad syntax.
+        JaasError: Several modules, or bad syntax.
     """
     tokens = _tokens(line)
     if len(tokens) < 2 or tokens[0][0] != "word" or tokens[1][1].lower() not in _FLAGS:
         raise JaasError('expected \'<login module> required username="..." password="...";\'')
-    module = tokens[0][1].rpartition(".")[2]
-    if module not in _MODULES:
-        hint = _HINTS.get(module, "only PlainLoginModule and ScramLoginModule are known")
-        raise JaasError(f"this login module is not supported; {hint}")
-    options = _options(tokens[2:])
+    return LoginModule(tokens[0][1].rpartition(".")[2], _options(tokens[2:]))
+
+
+def user_and_password(module: LoginModule) -> tuple[str, str]:
+    """User name and password of a PLAIN or SCRAM login module.
+
+    Raises:
+        JaasError: It has none.
+    """
+    options = module.options
     if "username" not in options or "password" not in options:
         raise JaasError("expected username=... and password=... in the login module line")
     return options["username"], options["password"]

@@ -212,10 +212,7 @@ RULES: dict[str, Rule] = {
     "ssl.engine.id": Impossible(_NO_CODE),
     "ssl.providers": Renamed("ssl.providers", _openssl_providers),
     # SASL
-    "sasl.client.callback.handler.class": Impossible(_JAVA_AUTH),
-    "sasl.login.callback.handler.class": Impossible(_JAVA_AUTH),
     "sasl.login.class": Impossible(_JAVA_AUTH),
-    "sasl.oauthbearer.jwt.retriever.class": Impossible(_JAVA_AUTH),
     "sasl.oauthbearer.assertion.template.file": Renamed("sasl.oauthbearer.assertion.jwt.template.file"),
     "sasl.oauthbearer.jwt.validator.class": NoEffect(_BROKER_SIDE),
     "sasl.jaas.config.jndi.allowlist": NoEffect("Java's login modules are not loaded"),

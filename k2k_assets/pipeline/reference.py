@@ -106,6 +106,14 @@ _TLS = """### TLS and SASL
 | `ssl.endpoint.identification.algorithm` | the same name; an empty text becomes `none` |
 | `ssl.cipher.suites` | the same name, with OpenSSL's names; Java's are refused |
 | `sasl.jaas.config`, PLAIN and SCRAM | `sasl.username`, `sasl.password` |
+| `clientId`, `clientSecret`, `scope` of it, OAUTHBEARER | `sasl.oauthbearer.client.id`, `.client.secret`, `.scope` |
+| `extension_NAME` of it | `sasl.oauthbearer.extensions` |
+| `unsecuredLogin...` of it | `enable.sasl.oauthbearer.unsecure.jwt`, `sasl.oauthbearer.config`: unsigned, for tests |
+| `sasl.oauthbearer.token.endpoint.url` | the same name, and `sasl.oauthbearer.method: oidc` unless the file names one |
+| `sasl.oauthbearer.jwt.retriever.class` | the grant type, of Kafka's own classes; `FileJwtRetriever` is refused |
+| `sasl.login.callback.handler.class` | nothing, of Kafka's own for OAUTHBEARER; others are refused |
+| `sasl.mechanism: AWS_MSK_IAM`, `IAMLoginModule` | refused: a password (SCRAM) or a client certificate does it |
+| `Krb5LoginModule` | refused: `sasl.kerberos.*` do it, where the client was built with Kerberos |
 | `sasl.kerberos.kinit.cmd` | the same name where it is a whole command; Java's bare path has no effect |
 
 Without `ssl.*store.type` the file's extension decides (`.pem`, `.crt`, `.cer`, `.cert`: PEM; `.p12`, `.pfx`,

@@ -92,7 +92,7 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
             found.client[name] = str(value)
         elif name in _NO_EFFECT:
             found.remarks.append((key, _NO_EFFECT[name]))
-        elif name not in _TAKEN and name not in SECURITY_KEYS:
+        elif name not in _TAKEN and (name not in SECURITY_KEYS or name.startswith("sasl.")):
             found.faults.append((key, "unknown setting of a schema registry's client"))
     return found
 

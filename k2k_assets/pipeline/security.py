@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from k2k_assets.pipeline.jaas import JaasError, parse_jaas
+from k2k_assets.pipeline import oauth
+from k2k_assets.pipeline.jaas import PASSWORD_MODULES, JaasError, parse_login_module, user_and_password
 from k2k_assets.pipeline.java_properties import Scalar
 
 _KEYS = """
-sasl.jaas.config sasl.kerberos.kinit.cmd ssl.cipher.suites ssl.endpoint.identification.algorithm
+sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd sasl.login.callback.handler.class
+sasl.mechanism sasl.mechanisms sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.method
+sasl.oauthbearer.token.endpoint.url ssl.cipher.suites ssl.endpoint.identification.algorithm
 ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
 ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
 """
@@ -23,6 +26,15 @@ _PEM_ENDINGS = (".pem", ".crt", ".cer", ".cert")
 _PKCS12_ENDINGS = (".p12", ".pfx", ".pkcs12")
 _TO_PKCS12 = "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12"
 _TO_PEM = "openssl pkcs12 -in STORE.p12 -nokeys -out ca.pem"
+_HANDLERS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class")
+_MSK = (
+    "signing in to Amazon MSK by IAM needs Amazon's Java classes. Give the pipeline a user with a password instead "
+    "(SASL/SCRAM, port 9096, a secret whose name begins with AmazonMSK_), or a client certificate (TLS, port 9094)"
+)
+_KERBEROS = (
+    "write sasl.kerberos.keytab, sasl.kerberos.principal and sasl.kerberos.service.name instead of the login module, "
+    "with sasl.mechanism GSSAPI. It needs a confluent-kafka that was built with Kerberos, which that of PyPI is not"
+)
 
 
 class SecurityFault(ValueError):
@@ -42,7 +54,7 @@ def translate_security(given: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], 
     """librdkafka's properties for those of `KEYS` that are in `given`, and what could not be translated."""
     out: dict[str, Scalar] = {}
     faults: list[SecurityFault] = []
-    for step in (_jaas, _truststore, _keystore, _rest):
+    for step in (_mechanism, _classes, _login, _truststore, _keystore, _rest):
         try:
             out.update(step(given))
         except SecurityFault as fault:
@@ -50,14 +62,49 @@ def translate_security(given: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], 
     return out, faults
 
 
-def _jaas(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    if "sasl.jaas.config" not in given:
-        return {}
+def _mechanism(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    out: dict[str, Scalar] = {}
+    for key in ("sasl.mechanism", "sasl.mechanisms"):
+        if key in given:
+            if str(given[key]).upper() == "AWS_MSK_IAM":
+                raise SecurityFault(key, _MSK)
+            out[key] = given[key]
+    return out
+
+
+def _classes(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Java's handlers: what Kafka's own do for OAuth, librdkafka does by itself."""
+    for key in _HANDLERS:
+        name = oauth.class_name(given.get(key, ""))
+        if name.startswith("IAM"):
+            raise SecurityFault(key, _MSK)
+        if name and not (key == oauth.LOGIN_HANDLER and name in oauth.OIDC_HANDLERS):
+            raise SecurityFault(
+                key, "not possible: Java code cannot be loaded; use the sasl.* properties of librdkafka"
+            )
+    return {}
+
+
+def _login(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The login module, and where OAuth's tokens come from."""
+    method: dict[str, Scalar] = {oauth.METHOD: given[oauth.METHOD]} if oauth.METHOD in given else {}
     try:
-        username, password = parse_jaas(str(given["sasl.jaas.config"]))
-    except JaasError as error:
-        raise SecurityFault("sasl.jaas.config", str(error)) from None
-    return {"sasl.username": username, "sasl.password": password}
+        from_module = _module(str(given["sasl.jaas.config"])) if "sasl.jaas.config" in given else {}
+        return {**from_module, **oauth.endpoint_settings(given, from_module), **method}
+    except (JaasError, oauth.OAuthError) as error:
+        raise SecurityFault(getattr(error, "key", None) or "sasl.jaas.config", str(error)) from None
+
+
+def _module(line: str) -> dict[str, Scalar]:
+    module = parse_login_module(line)
+    if module.name in PASSWORD_MODULES:
+        username, password = user_and_password(module)
+        return {"sasl.username": username, "sasl.password": password}
+    if module.name == oauth.LOGIN_MODULE:
+        return oauth.login_options(module.options)
+    hints = {"Krb5LoginModule": _KERBEROS, "IAMLoginModule": _MSK}
+    known = ", ".join((*sorted(PASSWORD_MODULES), oauth.LOGIN_MODULE))
+    raise JaasError(f"this login module is not supported; {hints.get(module.name, f'known are {known}')}")
 
 
 def _truststore(given: Mapping[str, Scalar]) -> dict[str, Scalar]:

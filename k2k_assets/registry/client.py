@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -15,6 +16,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.registry.schemas import (
     Reference,
+    RegistryRefused,
     RegistryUnreachable,
     Schema,
     SchemaNotFound,
@@ -30,6 +32,12 @@ _NOT_FOUND = 404
 _PAUSES_AFTER_REFUSAL = (0.05, 0.25)
 # What a registry says of a schema, not of itself: bad request, incompatible, cannot be processed.
 _REFUSED = (400, 409, 422)
+# What it says of who asks.
+_NOT_LET_IN = (401, 403)
+# Of TLS: one side does not trust the other, or speaks something else. A connection that breaks says other words.
+_TLS_REFUSALS = ("CERTIFICATE", "ALERT", "WRONG_VERSION_NUMBER")
+# Of who gives out tokens (RFC 6749).
+_TOKEN_REFUSALS = ("invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope")
 
 
 class ConfluentRegistry:
@@ -120,6 +128,9 @@ class ConfluentRegistry:
         asked = _to_client(schema), self._normalizes
         return self._ask(lambda: self._client.lookup_schema(subject, *asked), f"a schema of subject {subject}")
 
+    def _refusal(self, words: str) -> RegistryRefused:
+        return RegistryRefused(str(self), f"{words}. See {self._role}.registry.config")
+
     def _ask(self, call: Callable[[], T], what: str, refusable: bool = False) -> T:
         try:
             return call()
@@ -129,11 +140,27 @@ class ConfluentRegistry:
                 raise SchemaNotFound(f"{self} does not have {what}: {_words(error)}") from None
             if refusable and status in _REFUSED:
                 raise _Refusal(_words(error)) from None
+            if status in _NOT_LET_IN:
+                raise self._refusal(f"refuses the login or the request ({status}): {_words(error)}") from None
             raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
+            if why := _why_not_let_in(error):
+                raise self._refusal(why) from None
             raise RegistryUnreachable(f"{self} does not answer: {error or type(error).__name__}") from None
         except ValueError as error:
             raise RegistryUnreachable(f"{self} answers with what is no JSON: is its address right? ({error})") from None
+
+
+def _why_not_let_in(error: BaseException) -> str | None:
+    """Why a connection, or a token, cannot be had with these settings; None: it may be had later."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError) and any(word in str(cause).upper() for word in _TLS_REFUSALS):
+            return f"cannot be talked to over TLS: {cause}"
+        if getattr(cause, "error", None) in _TOKEN_REFUSALS:
+            return f"needs a token, which its issuer refuses: {error}"
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 class _Refusal(Exception):

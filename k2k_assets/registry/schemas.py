@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from k2k_assets.core.errors import ClusterUnreachable
+from k2k_assets.core.errors import ClusterUnreachable, NotAllowed
 
 
 class Reference(NamedTuple):
@@ -49,6 +49,20 @@ class RegistryUnreachable(ClusterUnreachable):
     """A registry did not answer, or says that it cannot now."""
 
 
+class RegistryRefused(NotAllowed):
+    """A registry answers, and does not let this client in.
+
+    Args:
+        registry: Names it, with its address.
+        words: What it said.
+    """
+
+    def __init__(self, registry: str, words: str) -> None:
+        super().__init__(f"{registry} {words}")
+        self.registry = registry
+        self.words = words
+
+
 class SchemaNotFound(Exception):
     """A registry does not hold what was asked for."""
 
@@ -82,7 +96,7 @@ class SchemaRefused(Exception):
 class Registry(Protocol):
     """A schema registry with the API of Confluent's.
 
-    Each call may raise `RegistryUnreachable`.
+    Each call may raise `RegistryUnreachable` or `RegistryRefused`.
     """
 
     def schema(self, schema_id: int) -> Schema:

@@ -14,11 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.core.stops.reasons import (
+    RegistryLoginRefused,
+    SchemaNotOnSource,
+    SchemaOfOtherTopic,
+    SchemaRefusedByTarget,
+)
 from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
-from k2k_assets.registry.schemas import SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.schemas import RegistryRefused, SchemaNotFound, SchemaOfOthers, SchemaRefused
 from k2k_assets.transport.chunk import Chunk, Columns
 from k2k_assets.transport.rewritten import RewrittenColumns
 
@@ -91,7 +96,7 @@ class SchemaMapper:
 class _NoTargetId(Exception):
     """An id of the source has none on the target."""
 
-    def __init__(self, prefix: bytes, error: SchemaNotFound | SchemaOfOthers | SchemaRefused) -> None:
+    def __init__(self, prefix: bytes, error: SchemaNotFound | SchemaOfOthers | SchemaRefused | RegistryRefused) -> None:
         super().__init__(str(error))
         self.prefix = prefix
         self.error = error
@@ -100,6 +105,8 @@ class _NoTargetId(Exception):
         """Why the topic is stopped at a record."""
         offset, schema_id = columns.offsets()[index], id_of(self.prefix)
         match self.error:
+            case RegistryRefused(registry=registry, words=said):
+                return RegistryLoginRefused(chunk.source, offset, registry, said)
             case SchemaRefused(subject=subject, words=words):
                 return SchemaRefusedByTarget(chunk.source, offset, facet, schema_id, subject, words)
             case SchemaOfOthers(subjects=subjects):
@@ -129,7 +136,7 @@ class _Prefixes(dict[bytes, bytes]):
             return prefix
         try:
             target_id = self._ids.target_id(id_of(prefix), self._place)
-        except (SchemaNotFound, SchemaOfOthers, SchemaRefused) as error:
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused, RegistryRefused) as error:
             raise _NoTargetId(prefix, error) from None
         if len(self) >= _MOST_IDS:
             self.clear()

@@ -11,7 +11,7 @@ import pytest
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.registry.client import ConfluentRegistry
-from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaNotFound, SchemaRefused
+from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable, Schema, SchemaNotFound, SchemaRefused
 
 LONG = Schema("AVRO", '"long"')
 
@@ -46,11 +46,24 @@ def registry(answers: dict[str, tuple[int, str]]) -> ConfluentRegistry:
     return ConfluentRegistry("target", {"url": answers["url"][1], "max.retries": 0}, {})
 
 
-def test_a_registry_that_lets_nobody_in_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:
-    answers["GET"] = answers["POST"] = (401, '{"error_code": 40101, "message": "Unauthorized"}')
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_registry_that_lets_nobody_in_is_not_waited_for(answers: dict[str, tuple[int, str]], status: int) -> None:
+    answers["GET"] = answers["POST"] = (status, '{"error_code": 40101, "message": "Unauthorized"}')
     for ask in (lambda: registry(answers).schema(1), lambda: registry(answers).register("s", LONG)):
-        with pytest.raises(RegistryUnreachable, match=r"the target's schema registry .* answers 401: Unauthorized"):
+        with pytest.raises(RegistryRefused, match=rf"the target's schema registry .* refuses .* \({status}\): Unauth"):
             ask()
+
+
+def test_a_registry_that_is_not_well_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:
+    answers["GET"] = (503, '{"error_code": 50300, "message": "starting"}')
+    with pytest.raises(RegistryUnreachable, match="answers 503: starting"):
+        registry(answers).schema(1)
+
+
+def test_a_registry_that_speaks_no_tls_is_not_waited_for(answers: dict[str, tuple[int, str]]) -> None:
+    url = answers["url"][1].replace("http:", "https:")
+    with pytest.raises(RegistryRefused, match="cannot be talked to over TLS"):
+        ConfluentRegistry("target", {"url": url, "max.retries": 0}, {}).schema(1)
 
 
 def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int, str]]) -> None:

@@ -657,6 +657,46 @@ class SchemaNotOnSource(StopReason, code="schema-not-found"):
 
 
 @dataclass(frozen=True)
+class RegistryLoginRefused(StopReason, code="registry-login-refused"):
+    """A schema registry does not let the pipeline in.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record whose schema was asked for.
+        registry: Names the registry, with its address.
+        words: What it said.
+    """
+
+    title = "a schema registry does not let the pipeline in"
+    meaning = (
+        "It answers, but refuses the user, the password, the token or the certificate; or its own certificate is not "
+        "trusted. That does not pass by itself, so it is not tried again and again, which could lock the user out. All "
+        "before the record is copied, and nothing was skipped."
+    )
+    advice = (
+        "`k2k validate --connect` tells whether it is put right; then start again. Copying goes on from that record."
+    )
+
+    source: TopicPartition
+    offset: int
+    registry: str
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"{self.registry}, asked for the schema of the record at {self.source} offset {self.offset}, {self.words}"
+        )
+
+    def to_do(self) -> str:
+        return "Correct registry.config of that cluster in the pipeline file, and start again"
+
+    @classmethod
+    def example(cls) -> Self:
+        words = "refuses the login: 401 Unauthorized"
+        return cls(_ORDERS, 42, "the target's schema registry at https://registry.example.com", words)
+
+
+@dataclass(frozen=True)
 class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
     """The schema of a record is registered only for other topics.
 

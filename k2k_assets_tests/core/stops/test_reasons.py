@@ -54,6 +54,7 @@ def test_codes_never_change() -> None:
         "header-key-not-utf8",
         "record-refused",
         "schema-not-found",
+        "registry-login-refused",
         "schema-of-other-topic",
         "schema-refused",
         "target-deleted",

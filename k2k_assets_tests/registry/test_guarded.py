@@ -1,0 +1,154 @@
+"""Registries behind TLS, passwords, tokens and client certificates; a wrong one stops the topic, loudly and at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.cli.main import run
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.stops.reasons import RegistryLoginRefused
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets_tests.support.copying import Running, commit_records, copy, told
+from k2k_assets_tests.support.guarded_registry import GuardedRegistry
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.schema_records import KINDS
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+USER, PASSWORD, TOKEN = "k2k", "registry-password-4711", "registry-token-4711"
+PREFIX = "schema.registry."
+
+
+class Doors:
+    """Topics and pipelines between two registries, the target's behind a door."""
+
+    def __init__(
+        self, clusters: KafkaSandbox, registries: tuple[SandboxRegistry, SandboxRegistry], folder: Path
+    ) -> None:
+        self.source, self.target = clusters.source_servers, clusters.target_servers
+        self._registries, self._folder = registries, folder
+        self.topic = create_topic(self.source, unique("orders"))
+        self.write(0, 5)
+
+    def write(self, first: int, end: int) -> None:
+        write = KINDS[0].writer(self._registries[0].url, self.topic)
+        produce(self.source, self.topic, [write(n) for n in range(first, end)])
+
+    def guard(self, **wanted: Any) -> GuardedRegistry:
+        return GuardedRegistry(self._folder / "guard", self._registries[1].url, **wanted)
+
+    def pipeline(self, guard: GuardedRegistry, mode: str = "enabled", **config: str) -> Path:
+        trusted = {f"{PREFIX}ssl.truststore.type": "PEM", f"{PREFIX}ssl.truststore.location": str(guard.authority_file)}
+        features = {"exactlyOnce": mode, "offsetMapping": "enabled", "schemaMapping": "enabled"}
+        config = {name: value for name, value in {**trusted, **config}.items() if value}
+        return write_pipeline(
+            self._folder, self.source, self.target, [self.topic], sink={"prefix": "copy."}, features=features,
+            source={
+                "kafka": {"common": {"bootstrap.servers": self.source}, "consumer": {"group.id": unique("k2k.group")}},
+                "registry": {"config": {f"{PREFIX}url": self._registries[0].url}},
+            },
+            target={
+                "kafka": {"common": {"bootstrap.servers": self.target}},
+                "registry": {"config": {f"{PREFIX}url": guard.url, **config}},
+            },
+        )  # fmt: skip
+
+    def decoded(self) -> list[int]:
+        name = f"copy.{self.topic}"
+        read = KINDS[0].reader(self._registries[1].url, name)
+        return [read(record.value or b"") for record in read_all(self.target, name)]
+
+    def stop(self, pipeline: Pipeline) -> CommitRecord:
+        return commit_records(pipeline, self.target)[-1]
+
+
+@pytest.fixture
+def doors(
+    clusters: KafkaSandbox, registries: tuple[SandboxRegistry, SandboxRegistry], tmp_path: Path
+) -> Iterator[Doors]:
+    yield Doors(clusters, registries, tmp_path)
+    for registry in registries:
+        registry.resume()
+
+
+BASIC = {f"{PREFIX}basic.auth.credentials.source": "USER_INFO", f"{PREFIX}basic.auth.user.info": f"{USER}:{PASSWORD}"}
+BEARER = {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": TOKEN,
+          "bearer.auth.logical.cluster": "lsrc-1", "bearer.auth.identity.pool.id": "pool-1"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "config"),
+    [({}, {}), ({"user": (USER, PASSWORD)}, BASIC), ({"token": TOKEN}, BEARER), ({"asks_for_certificate": True}, None)],
+    ids=["TLS", "password", "token", "certificate"],
+)
+def test_a_pipeline_is_let_in(doors: Doors, wanted: dict[str, Any], config: dict[str, str] | None) -> None:
+    with doors.guard(**wanted) as guard:
+        given = config
+        if given is None:
+            given = {f"{PREFIX}ssl.keystore.type": "PEM", f"{PREFIX}ssl.keystore.location": str(guard.client_file)}
+        path = doors.pipeline(guard, **given)
+        assert run(["validate", "--connect", "-f", str(path)]) == 0
+        assert copy(load_pipeline([path])).stopped == {}
+        assert guard.let_in > 0
+        assert guard.refused == 0
+    assert doors.decoded() == list(range(5))
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize(
+    ("wanted", "config", "said"),
+    [
+        ({"user": (USER, PASSWORD)}, {**BASIC, f"{PREFIX}basic.auth.user.info": f"{USER}:wrong"}, "(401)"),
+        ({"token": TOKEN}, {**BEARER, "bearer.auth.token": "wrong"}, "(401)"),
+        ({}, {f"{PREFIX}ssl.truststore.location": "", f"{PREFIX}ssl.truststore.type": ""}, "over TLS"),
+        ({"asks_for_certificate": True}, {}, "over TLS"),
+    ],
+    ids=["password", "token", "authority", "certificate"],
+)
+def test_who_is_not_let_in_is_stopped_at_once(
+    doors: Doors, wanted: dict[str, Any], config: dict[str, str], said: str, mode: str
+) -> None:
+    with doors.guard(**wanted) as guard:
+        path = doors.pipeline(guard, mode, **config)
+        pipeline = load_pipeline([path])
+        assert run(["validate", "--connect", "-f", str(path)]) == 3
+        began = time.monotonic()
+        outcome = copy(pipeline)
+        assert time.monotonic() - began < 30
+        words = told(outcome)[doors.topic]
+        assert "[registry-login-refused]" in words
+        assert said in words
+        assert "See target.registry.config. Correct registry.config of that cluster" in words
+        assert "wrong" not in words.replace("WRONG_VERSION", "")
+        assert guard.refused <= 6, "it is not tried again and again"
+        reason = doors.stop(pipeline).reason
+        assert isinstance(reason, RegistryLoginRefused)
+        assert reason.offset == 0
+        assert read_all(doors.target, f"copy.{doors.topic}") == []
+
+
+def test_a_password_that_is_changed_while_the_copy_runs(doors: Doors) -> None:
+    """What is known already is copied on; the first new schema stops the topic there, and a new start goes on."""
+    with doors.guard(user=(USER, PASSWORD)) as guard:
+        pipeline = load_pipeline([doors.pipeline(guard, **BASIC)])
+        running = Running(pipeline, 1)
+        running.await_copied(5)
+        guard.user = (USER, "another")
+        doors.write(5, 8)
+        running.await_copied(8)
+        running.end()
+        doors.write(8, 10)
+        outcome = copy(pipeline)
+        assert "[registry-login-refused]" in told(outcome)[doors.topic]
+        assert doors.stop(pipeline).position == 8
+        guard.user = (USER, PASSWORD)
+        assert copy(pipeline).stopped == {}
+    assert doors.decoded() == list(range(10))

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.commit_record import CommitRecord, is_other_kind
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import render, render_topic
@@ -282,7 +282,8 @@ def mapping_records(pipeline: Pipeline, target: str) -> list[MappingRecord]:
 def commit_records(pipeline: Pipeline, target: str) -> list[CommitRecord]:
     """All committed commit records of the pipeline's group, in the order of their transactions."""
     read = _readable(read_all(target, pipeline.coordination.commit.topic))
-    records = [CommitRecord.parse(r.key, r.value, str(r.offset)) for r in read]
+    # Commit and assignment records may share a topic.
+    records = [CommitRecord.parse(r.key, r.value, str(r.offset)) for r in read if not is_other_kind(r.key)]
     return sorted((r for r in records if r.group == pipeline.group), key=lambda r: r.order)
 
 

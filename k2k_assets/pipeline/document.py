@@ -147,7 +147,7 @@ class _Composer:
             message: It may quote names of tags and anchors, unless they came from a variable.
         """
         if place[0] in self.template.raw:
-            message = f"{self.template.raw[place[0]]} stands in the file as raw text, which is no usable YAML here"
+            message = f"{self.template.raw[place[0]]} stands in the file as raw text, which is not valid YAML here"
         raise DocumentError([*self.duplicates, Problem(self.file, *self.template.place(*place), (), message)])
 
     def node(self, event: Any, depth: int, path: Path) -> Node:

@@ -86,7 +86,7 @@ def _of_file(name: str) -> str:
     try:
         content = _content(name)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no path of a file"
+        why = error.strerror if isinstance(error, OSError) else "not a path of a file"
         raise _NoValue(f"the file cannot be read: {why}") from None
     if len(content) > MAX_VALUE_BYTES:
         raise _NoValue(f"the file is larger than {MAX_VALUE_BYTES} bytes")
@@ -100,7 +100,7 @@ def _content(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _NoValue("it is no regular file")
+            raise _NoValue("it is not a regular file")
         with open(descriptor, "rb", closefd=False) as stream:
             return stream.read(MAX_VALUE_BYTES + 1)
     finally:
@@ -111,19 +111,19 @@ def _text(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise _NoValue("the value is no UTF-8 text") from None
+        raise _NoValue("the value is not UTF-8 text") from None
 
 
 def _base64(value: str) -> str:
     try:
         return _text(base64.b64decode("".join(value.split()), validate=True))
     except (binascii.Error, ValueError):
-        raise _NoValue("the value is no base 64") from None
+        raise _NoValue("the value is not base 64") from None
 
 
 def _number(value: str) -> int | float:
     if not _NUMBER.fullmatch(value.strip()):
-        raise _NoValue("the value is no number")
+        raise _NoValue("the value is not a number")
     try:
         return int(value)
     except ValueError:

@@ -34,7 +34,7 @@ def never_selected(pipeline: Pipeline) -> frozenset[str]:
 
 
 def left_out(pipeline: Pipeline, names: Collection[str]) -> set[str]:
-    """Those of some source topics that a pattern would select if their names were not of bookkeeping.
+    """Those of some source topics that a pattern would select if they were not internal.
 
     Args:
         pipeline: Whose.

@@ -105,6 +105,4 @@ def _matching(pipeline: Pipeline, part: TopicSelection, existing: Collection[str
 def _about_internal(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return (
-        f" It leaves topics of bookkeeping out ({', '.join(names[:3])}{', ...' * (len(names) > 3)}): list them by name."
-    )
+    return f" It leaves internal topics out ({', '.join(names[:3])}{', ...' * (len(names) > 3)}): list them by name."

@@ -140,11 +140,11 @@ def test_in_a_comment_a_brace_closes_what_it_can(tmp_path: Path) -> None:
         ("${vault:WORD}", "'vault' is neither a loader nor a mapper; the loaders are env, file, the mappers base64"),
         ("${file:relative}", "expected the absolute path of a file"),
         ("${file:/does/not/exist}", "the file cannot be read: No such file or directory"),
-        ("${file:/}", "it is no regular file"),
-        ("${file:/dev/zero}", "it is no regular file"),
-        ("${number:WORD}", "the value is no number"),
-        ("${base64:HOSTILE}", "the value is no base 64"),
-        ("${base64:BINARY}", "the value is no UTF-8 text"),
+        ("${file:/}", "it is not a regular file"),
+        ("${file:/dev/zero}", "it is not a regular file"),
+        ("${number:WORD}", "the value is not a number"),
+        ("${base64:HOSTILE}", "the value is not base 64"),
+        ("${base64:BINARY}", "the value is not UTF-8 text"),
     ],
 )
 def test_a_variable_without_a_value_is_named_where_it_is_used(tmp_path: Path, variable: str, why: str) -> None:
@@ -158,7 +158,7 @@ def test_no_pipe_is_waited_for_and_no_huge_file_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "huge").open("wb") as huge:
         huge.truncate(100_000_000)
-    for name, why in (("pipe", "it is no regular file"), ("huge", "the file is larger than 1000000 bytes")):
+    for name, why in (("pipe", "it is not a regular file"), ("huge", "the file is larger than 1000000 bytes")):
         assert why in refusal(tmp_path, TUTORIAL.replace('"src:9092"', f"${{file:{tmp_path / name}}}"))
 
 

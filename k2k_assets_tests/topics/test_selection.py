@@ -88,7 +88,7 @@ def test_excluded_topics_are_not_selected(tmp_path: Path, exclude: object, selec
 
 
 def test_a_pattern_that_matches_bookkeeping_alone_says_so(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"leaves topics of bookkeeping out \(__internal, _schemas\): list them"):
+    with pytest.raises(Refused, match=r"leaves internal topics out \(__internal, _schemas\): list them"):
         resolve(tmp_path, "_.*")
 
 

@@ -22,7 +22,8 @@ from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion
 from k2k_assets.stages import Stage
 from k2k_assets.stages.schema_mapping import SchemaMapper
-from k2k_assets.transport.chunk import Chunk, Headers
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.headers import Headers
 
 RECORDS = 2000
 SIZES = (100, 1000)

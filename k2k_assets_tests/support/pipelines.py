@@ -24,7 +24,7 @@ def write_pipeline(
     /,
     sink: str | Mapping[str, Any] = "source",
     partition: str = "source",
-    features: Mapping[str, str] | None = None,
+    features: Mapping[str, Any] | None = None,
     consumer: Mapping[str, Any] | None = None,
     producer: Mapping[str, Any] | None = None,
     registries: tuple[str, str] | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from k2k_assets.cli.adopt import adopt
 from k2k_assets.cli.describe import describe
 from k2k_assets.cli.overrides import reset, set_positions
 from k2k_assets.cli.pausing import pause, resume
@@ -25,6 +26,7 @@ def cli() -> None:
 cli.add_command(describe)
 cli.add_command(set_positions)
 cli.add_command(reset)
+cli.add_command(adopt)
 cli.add_command(pause)
 cli.add_command(resume)
 cli.add_command(translate)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -119,11 +120,12 @@ class AssignmentTail:
 
     def _apply(self, batch: Iterable[Message]) -> None:
         """Takes in all of a batch, even behind an unreadable record, because the reader never returns these again."""
-        unreadable: ValueError | None = None
+        unreadable: str | None = None
         for message in batch:
             try:
                 self.state.apply(self._group, message.offset(), message.key(), message.value())
             except ValueError as error:
-                unreadable = unreadable or error
+                hint = foreign_hint(message.key(), self._at.topic, "coordination.assignment.topic")
+                unreadable = unreadable or f"{error}{hint}"
         if unreadable:
             raise Refused(f"{self._at.topic} on the {self._target} cannot be read: {unreadable}") from None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
+from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
@@ -199,7 +200,8 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
                 continue
             record = CommitRecord.parse(message.key(), message.value(), where)
         except ValueError as error:
-            _unreadable(pipeline, result, source, str(error))
+            hint = foreign_hint(message.key(), message.topic(), "coordination.commit.topic")
+            _unreadable(pipeline, result, source, str(error), hint)
             continue
         commits.take(record.source, record)
     for tp in result.unreadable:
@@ -226,8 +228,10 @@ def records_of(messages: Iterable[Message], group: str, cluster: str) -> Iterato
             yield record
 
 
-def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str) -> None:
+def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str, hint: str) -> None:
     if pipeline.error_handling.on_control_message_deserialization_error == "fail":
+        if hint:
+            raise Refused(f"control record cannot be read: {why}{hint}")
         raise Refused(
             f"control record cannot be read: {why}. With errorHandling.onControlMessageDeserializationError: ignore "
             "the other partitions go on without it"

@@ -58,6 +58,7 @@ class _Value(wire.Value, frozen=True):
     began: int | None = wire.written(None)
     epoch_end: int | None = field(default=None, name="leaderEpochEnd")
     log_start: int | None = None
+    target_began: int | None = None
     overridden: _Overridden | None = None
 
 
@@ -111,6 +112,8 @@ class CommitRecord:
             target. None in records of releases that did not note it.
         overridden: The state that an override replaced; None in records of other kinds.
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
+        target_began: Target offset at which copying began behind the copy of another tool (`k2k-tool adopt`); None if
+            no such copy was adopted.
     """
 
     group: str
@@ -136,6 +139,7 @@ class CommitRecord:
     overridden: Overridden | None = None
     epoch_end: int | None = None
     log_start: int | None = None
+    target_began: int | None = None
     version: ClassVar[int] = VERSION
 
     @property

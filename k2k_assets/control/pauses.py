@@ -61,4 +61,4 @@ class PauseReader:
     def _tell(self, error: K2KError) -> None:
         if not self._is_told:
             self._is_told = True
-            log.warning("which topics are paused is not known: %s", error)
+            log.info("which topics are paused is not known: %s", error)

@@ -105,10 +105,23 @@ def decide_override(facts: PartitionFacts, where: Where, request: Request) -> Ov
     Raises:
         Refused: The override is not possible, or needs another option of the command.
     """
+    if request.adopts is not None:
+        _ensure_adoptable(facts, request.adopts[facts.source])
     accepted = [*_accept_new_topics(facts, request)]
     if request.foreign_records:
         accepted.append("what others wrote to the target partition")
     return Override(facts, _position(facts, where), tuple(accepted), stays=where == "current")
+
+
+def _ensure_adoptable(facts: PartitionFacts, target_end: int) -> None:
+    """Refuses to adopt a copy of a partition that is copied already, or that another tool still copies."""
+    if facts.record is not None or facts.unreadable:
+        raise Refused(f"{facts.source} has a position already: k2k-tool set changes it, and adopts nothing")
+    if facts.target_end != target_end:
+        raise Refused(
+            f"{facts.source}: its target partition ended at {target_end}, and now at {facts.target_end}: somebody "
+            "still writes there. Stop the other tool first, then start again"
+        )
 
 
 def _accept_new_topics(facts: PartitionFacts, request: Request) -> list[str]:
@@ -186,12 +199,14 @@ def commit_record(
         target_topic=facts.target_topic,
         target_topic_id=facts.target_topic_id,
         target_end=_target_end(facts, request),
+        target_began=_target_began(facts, request),
         generation=generation,
         slot=0,
         sequence=1,
         time=time,
         began=_began(override),
-        log_start=_log_start(override),
+        # Of an adopted copy nothing is known, whatever the source had deleted: positions below it are never exact.
+        log_start=None if request.adopts is not None else _log_start(override),
         epoch_end=known.epoch_end if known else None,
         overridden=Overridden(
             by=request.by,
@@ -212,11 +227,21 @@ def _stopped(facts: PartitionFacts) -> StopReason | None:
 
 def _target_end(facts: PartitionFacts, request: Request) -> int | None:
     """Target offset of the next record: foreign records below it are accepted, later ones are not."""
+    if request.adopts is not None:
+        return facts.target_end
     if facts.record is None or facts.record.target_topic != facts.target_topic:
         return None
     if request.foreign_records or facts.new_target:
         return facts.target_end
     return facts.record.target_end
+
+
+def _target_began(facts: PartitionFacts, request: Request) -> int | None:
+    """Where an adopted copy ends; it stays known as long as the target topic is the same."""
+    if request.adopts is not None:
+        return facts.target_end
+    record = facts.record
+    return record.target_began if record and record.target_topic_id == facts.target_topic_id else None
 
 
 def _began(override: Override) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,6 +58,8 @@ class Request:
         why: The user's reason; None if the user gave none.
         new_topic: Whether to accept that a source or target topic was deleted and created anew.
         foreign_records: Whether to accept records that others wrote to the target partitions.
+        adopts: Of an adoption (`k2k-tool adopt`): the high watermark of the target partition of each source partition
+            when it was looked at. None: it is none.
     """
 
     wanted: tuple[Wanted, ...]
@@ -65,6 +67,7 @@ class Request:
     why: str | None = None
     new_topic: bool = False
     foreign_records: bool = False
+    adopts: Mapping[TopicPartition, int] | None = None
     topics: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -18,9 +18,9 @@ from k2k_assets.permissions.subjects import Resource, Subject, patterns, resourc
 from k2k_assets.pipeline import Pipeline
 
 Program = Literal["replication", "mapper", "checks", "failback"]
-"""`replication` copies, and sets positions by hand (`k2k-tool set`, `reset`); `mapper` moves consumer groups; `checks`
-looks at both sides (asset checks, `k2k-tool describe`, `translate`); `failback` brings groups back to the source: the
-only one that writes there."""
+"""`replication` copies, pauses topics, and sets positions by hand (`k2k-tool set`, `reset`, `adopt`); `mapper` moves
+consumer groups; `checks` looks at both sides (asset checks, `k2k-tool describe`, `translate`); `failback` brings groups
+back to the source: the only one that writes there."""
 
 Operation = Literal["Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs"]
 

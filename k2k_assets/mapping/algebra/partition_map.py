@@ -107,6 +107,8 @@ class PartitionMap:
             partition was copied.
         runs: Runs by target partition.
         log_start: Log start of the source partition when copying of it began; None if not known.
+        target_began: Target offset at which copying began behind the copy of another tool; of that copy nothing is
+            known. None if no such copy was adopted.
     """
 
     source: SourcePartition
@@ -114,6 +116,7 @@ class PartitionMap:
     covered: tuple[Covered, ...]
     runs: Mapping[Target, RunTable]
     log_start: int | None = None
+    target_began: int | None = None
 
     @classmethod
     def of(

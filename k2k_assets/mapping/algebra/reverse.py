@@ -36,7 +36,8 @@ def first_unread(
     """
     copies = back.runs.get(here, NO_RUNS)
     # The reverse pipeline may have begun behind copies that came from here: `forth` covers these.
-    begun = replace(back, log_start=back.began)
+    # Those of another tool, which were adopted, it does not cover.
+    begun = replace(back, log_start=back.began) if back.target_began is None else back
     copied = translate(begun, here, np.array([position]))
     state = TranslationState(int(copied.states[0]))
     if state > TranslationState.AHEAD:

@@ -31,6 +31,8 @@ An answer is given only where the mappings prove it. *Unbroken* means: in one co
 - It is unknown too, whatever the coverage, for a position below records that went elsewhere (the target topic was
   deleted and created anew, or records were routed to another topic or to other partitions), and for a position below
   the offset where copying began, if the source had records there. A group that stands there would skip these records.
+- Of a copy that another tool began and `k2k-tool adopt` took over nothing is known: positions below where copying began
+  are unknown, and so are positions in it, translated back.
 
 This module does not handle the bounds of the target's log, nor several sources in one target partition (`cut.py`).
 """
@@ -108,7 +110,8 @@ def translate(
         target: The target partition.
         positions: Next offsets to read on the source, any shape and order.
         floor: The answer if the coverage proves that no record of the partition ever went to the target partition: its
-            log start if this is its only source. None: such positions are not replicated.
+            log start if this is its only source; behind an adopted copy the offset where copying began, if that is
+            higher. None: such positions are not replicated.
         alone: Whether the source partition goes to no other target partition today, so that records in others were
             routed there earlier.
 
@@ -119,6 +122,8 @@ def translate(
     runs = mapping.runs.get(target, NO_RUNS)
     if not mapping.covered or (not len(runs) and floor is None):
         return _nothing(positions)
+    if floor is not None:
+        floor = max(floor, mapping.target_began or 0)
     unread = next_copied(runs, positions)
     states = np.where(positions <= mapping.covered_end, TranslationState.EXACT, TranslationState.AHEAD).astype(np.uint8)
     offsets = np.full(positions.shape, runs.target_end if len(runs) else floor, dtype=np.int64)
@@ -169,6 +174,8 @@ def translate_back(
     first = unread.run == 0
     start = np.array([mapping.covered[0].start])
     known[in_gap & first] = mapping.from_the_beginning and bool(unbroken(mapping, start, runs.source_starts[:1])[0])
+    # A reader below has not read all of an adopted copy, whose source offsets nobody knows.
+    known &= ~(in_gap & first) | (positions >= (mapping.target_began or 0))
     known &= ~in_gap | (offsets >= mapping.elsewhere_to(target))
     exact_to = max(runs.target_end, mapped_to or 0)
     states = np.where(positions <= exact_to, TranslationState.EXACT, TranslationState.AHEAD).astype(np.uint8)
@@ -197,7 +204,7 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Fl
     if not len(runs):
         return np.zeros(positions.shape, dtype=np.bool_)
     ends = runs.target_starts + runs.counts
-    gaps = runs.target_starts - np.concatenate(([0], ends[:-1]))
+    gaps = runs.target_starts - np.concatenate(([mapping.target_began or 0], ends[:-1]))
     mapped = np.concatenate(([0], np.cumsum(runs.counts)))[:-1]
     # Number of mapped records after which all copies in the gaps so far have been copied again.
     enough = np.maximum.accumulate(np.where(gaps > 0, mapped + gaps, 0))

@@ -45,6 +45,9 @@ class NotedPosition(_Model):
     records: int = Field(description="copied by the generation that wrote it")
     began: int | None = Field(default=None, description="where copying of the partition began, if that was noted")
     log_start: int | None = Field(default=None, description="log start of the source at that time, if that was noted")
+    target_began: int | None = Field(
+        default=None, description="target offset at which copying began behind an adopted copy, if there is one"
+    )
     generation: int = Field(default=-1, description="of the instance that wrote it; older releases did not note it")
     sequence: int = Field(default=-1, description="rises with each position of a generation")
 

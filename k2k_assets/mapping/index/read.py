@@ -79,8 +79,8 @@ class IndexReader:
         """
         portions = self._portions.of(source)
         runs = {target: self._runs(pieces, start, end) for target, pieces in by_target(portions)}
-        began, log_start = self._began.get(source, (None, None))
-        return PartitionMap(source, began, covered_ranges(portions), runs, log_start)
+        began, *starts = self._began.get(source, (None, None, None))
+        return PartitionMap(source, began, covered_ranges(portions), runs, *starts)
 
     def _runs(self, pieces: Sequence[tuple[Portion, PortionPiece]], start: int, end: int | None) -> RunTable:
         tables: list[RunTable] = []
@@ -106,10 +106,10 @@ class IndexReader:
             ) from None
 
     @cached_property
-    def _began(self) -> dict[SourcePartition, tuple[int, int | None]]:
+    def _began(self) -> dict[SourcePartition, tuple[int, int | None, int | None]]:
         cluster = self.manifest.source_cluster
         return {
-            SourcePartition(cluster, p.topic, p.source_topic_id, p.partition): (p.began, p.log_start)
+            SourcePartition(cluster, p.topic, p.source_topic_id, p.partition): (p.began, p.log_start, p.target_began)
             for p in self.manifest.positions
             if p.began is not None
         }

@@ -154,6 +154,7 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
             records=record.records,
             began=record.began,
             log_start=record.log_start,
+            target_began=record.target_began,
             generation=record.generation,
             sequence=record.sequence,
         )

@@ -78,7 +78,7 @@ class LiveMappings:
         self._retention = pipeline.offset_mapping.retention
         self._messages = MappingMessages(pipeline, source_cluster, others)
         self._held = InMemoryMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
-        self._began: dict[SourcePartition, tuple[int | None, int | None]] = {}
+        self._began: dict[SourcePartition, tuple[int | None, int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
@@ -158,15 +158,15 @@ class LiveMappings:
 
     def _map(self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables) -> PartitionMap:
         newest = self.copied().get(source)
-        began, log_start = self._began.get(source, (None, None))
+        began, *starts = self._began.get(source, (None, None, None))
         if newest is None:
-            return PartitionMap(source, began, covered, tables, log_start)
+            return PartitionMap(source, began, covered, tables, *starts)
         if newest.began is not None:
-            began, log_start = newest.began, newest.log_start
+            began, *starts = newest.began, newest.log_start, newest.target_began
         if newest.position > (covered[-1].end if covered else -1):
             # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
             covered = (*covered, Covered(newest.position, newest.position))
-        return PartitionMap(source, began, covered, tables, log_start)
+        return PartitionMap(source, began, covered, tables, *starts)
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:
@@ -212,7 +212,7 @@ class LiveMappings:
             if source.cluster == self._cluster:
                 known = reader.partition_map(source, _BEYOND, _BEYOND)
                 found[source] = InMemoryMapping.behind(known, reader.newest(source), source in doubtful)
-                self._began[source] = known.began, known.log_start
+                self._began[source] = known.began, known.log_start, known.target_began
         return found
 
     def _read(self, ends: Mapping[TopicPartition, int], patience: float) -> None:

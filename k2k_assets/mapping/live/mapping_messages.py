@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable
 
+from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.mapping_records import MappingRecord, parse_key
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.messages import Message
@@ -54,6 +55,8 @@ class MappingMessages:
             return MappingRecord.parse(message.key(), message.value(), where)
         except ValueError as error:
             if self._fail:
+                if hint := foreign_hint(message.key(), message.topic(), "offsetMapping.topic"):
+                    raise Refused(f"{error}{hint}") from None
                 raise Refused(
                     f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
                     "positions before it are unknown then"

@@ -29,6 +29,7 @@ class PartitionState:
         target_end: Target offset after the last record; None where several partitions are fed.
         began: Position at which copying of the partition began; None if nobody noted it.
         log_start: Log start of the source partition at that time; None if nobody noted it.
+        target_began: Target offset at which copying began behind the copy of another tool; None if there is none.
         records: Records copied by this generation, including those in hand.
         bytes: Value bytes copied by this generation, including those in hand.
         runs: Runs written by this generation.
@@ -46,6 +47,7 @@ class PartitionState:
     epoch_end: int | None = None
     unreleased: bool = False
     log_start: int | None = None
+    target_began: int | None = None
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
@@ -57,6 +59,8 @@ class PartitionState:
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start = record.log_start
+        if record.target_topic_id == plan.target_topic_id:
+            state.target_began = record.target_began
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:
@@ -108,6 +112,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         runs=state.runs,
         began=state.began,
         log_start=state.log_start,
+        target_began=state.target_began,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
     )
 

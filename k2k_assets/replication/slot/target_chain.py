@@ -64,6 +64,7 @@ class TargetChain:
         self._doubtful: set[TopicPartition] = set()
         self._since_release: set[TopicPartition] = set()
         self._floors: dict[TopicPartition, int] = {}
+        self._unmarked: set[TopicPartition] = set()
 
     def start(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Begins the chain at the committed target ends.
@@ -77,7 +78,12 @@ class TargetChain:
             self._since_release = set(self._expected)
             return
         for source, state in states.items():
-            if state.target_end is not None:
+            if state.target_end is None:
+                continue
+            if state.target_end == state.target_began:  # the end of an adopted copy; the markers in it are not ours
+                self._expected[source] = state.target_end
+                self._unmarked.add(source)
+            else:
                 self._expected[source] = state.target_end + self._markers
                 self._committed[source] = state.target_end
 
@@ -103,11 +109,12 @@ class TargetChain:
                 self._expected[source] = last + 1
         for source in in_transaction:
             self._expected[source] += self._markers
+        self._unmarked -= in_transaction
 
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
             raise ForeignWriter(source, TargetTruncated(source, target, start, end))
-        if before:
+        if before and source not in self._unmarked:
             start -= self._markers  # a foreign record may lie right behind our last record, before our marker
         found = self._read_back(target, start, end, before)
         if not found:

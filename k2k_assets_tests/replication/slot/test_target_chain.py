@@ -138,3 +138,27 @@ def test_outside_transactions_there_are_no_markers() -> None:
     assert asked == []
     with pytest.raises(ForeignWriter):
         own.follow([stretch(18, 2)])
+
+
+def test_behind_an_adopted_copy_there_is_no_marker_of_ours() -> None:
+    """One record of the other tool, right behind what was adopted, lies where our marker would."""
+    asked: Asked = []
+
+    def adopted(found: int) -> TargetChain:
+        own = chain(asked, found)
+        known = states({SOURCE: (0, 10)})
+        known[SOURCE].target_began = 10
+        own.start(known)
+        return own
+
+    own = adopted(0)
+    own.follow([stretch(10, 5)])
+    own.follow([stretch(16, 2)])
+    assert asked == []
+    with pytest.raises(ForeignWriter, match="10"):
+        adopted(1).follow([stretch(11, 5)])
+    own = adopted(0)
+    own.follow([stretch(12, 5)])
+    assert asked == [(SOURCE, 10, 11, True), (SOURCE, 10, 12, True)], (
+        "the last record of the adopted copy is none of ours"
+    )

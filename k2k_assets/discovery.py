@@ -25,7 +25,7 @@ from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
-from k2k_assets.topics.names import selected
+from k2k_assets.topics.selection import selected_on
 
 VERSION = 1
 
@@ -123,7 +123,7 @@ def discover(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
 
 def _discover_topics(pipeline: Pipeline, source: Cluster, target: Cluster) -> Discovery:
     existing = source.topics()
-    topics = {name: existing[name] for name in sorted(selected(pipeline, existing))}
+    topics = {name: existing[name] for name in sorted(selected_on(pipeline, source, existing))}
     return _discovery(pipeline, topics, source.cluster_id(), target.cluster_id())
 
 

@@ -22,6 +22,7 @@ from k2k_assets.status.lag_reader import read_lags
 from k2k_assets.status.moved_groups import moved_groups
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.topics.names import selected
+from k2k_assets.topics.selection import selected_on
 
 # How often groups are read: they cost many requests, and change slowly.
 _GROUPS_SECONDS = 30.0
@@ -63,7 +64,8 @@ class CopyReader:
         records = self._newest()
         stopped = self._stopped(records)
         existing = self._source.topics()
-        topics = selected(self._pipeline, {*existing, *(tp.topic for tp in (*records, *stopped))})
+        topics = selected_on(self._pipeline, self._source, existing)
+        topics |= selected(self._pipeline, {tp.topic for tp in (*records, *stopped)})
         known = {tp for tp in (*records, *stopped) if tp.topic in topics}
         partitions = known | {TopicPartition(t, p) for t in topics & existing.keys() for p in range(existing[t])}
         positions = {tp: records[tp].position if tp in records else None for tp in partitions}

@@ -12,6 +12,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, left_out, never_selected, selected
+from k2k_assets.topics.others_control_topics import others_control_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -88,8 +89,24 @@ def _unknown(name: str, existing: Collection[str]) -> str:
     return f"the source topic '{name}' does not exist{hint}"
 
 
+def selected_on(pipeline: Pipeline, source: Cluster, names: Collection[str]) -> set[str]:
+    """Those of some source topics that a pipeline selects; no expression selects another pipeline's control topics.
+
+    Args:
+        pipeline: The pipeline.
+        source: The source cluster, which is asked about topics that expressions match.
+        names: Existing source topics.
+    """
+    found: set[str] = set()
+    for part in pipeline.selection.parts:
+        of_part = selected(pipeline, names, part)
+        found |= of_part if part.literal is not None else of_part - others_control_topics(pipeline, source, of_part)
+    return found
+
+
 def _matching(pipeline: Pipeline, part: TopicSelection, existing: Collection[str], source: Cluster) -> set[str]:
     names = selected(pipeline, existing, part)
+    names -= others_control_topics(pipeline, source, names)
     if not names:
         refuse(hidden_topics(pipeline, source))
         looked_at = len(set(existing) - never_selected(pipeline))

@@ -1,0 +1,86 @@
+"""Control topics of other pipelines on the source, under names of their own: no expression matches them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.control.assignment_records import heartbeat_key, instance_key, settings_key, start_key, stop_key
+from k2k_assets.control.control_topics import control_topics
+from k2k_assets.control.pause_records import pause_key
+from k2k_assets.discovery import discover
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topics.others_control_topics import is_control_key
+from k2k_assets.topics.selection import resolve_topics
+from k2k_assets_tests.control.test_golden_bytes import COMMIT
+from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        COMMIT.key_bytes(),
+        instance_key("g", "i"),
+        heartbeat_key("g", 0, 1),
+        stop_key("g", 0),
+        start_key("g", "t"),
+        settings_key("g", "f"),
+        pause_key("g", "t"),
+        b'{"group":"g","topic":"t","partition":0}',
+        b'{"kind":"mapper","pipeline":"p","mapper":"m"}',
+        b'{"kind":"mapper-beat","pipeline":"p","mapper":"m","group":"g"}',
+    ],
+)
+def test_keys_of_control_records(key: bytes) -> None:
+    assert is_control_key(key)
+
+
+@pytest.mark.parametrize("key", [b"", b"17", b"\x00\x01", b"null", b"[]", b'{"id":1}', b'{"kind":"order"}', b"{"])
+def test_keys_of_data(key: bytes) -> None:
+    assert not is_control_key(key)
+
+
+def _resolved(pipeline: Pipeline) -> set[str]:
+    with both_clusters(pipeline) as (source, target):
+        found = set(resolve_topics(pipeline, source))
+        assert set(discover(pipeline, source, target).topics) == found
+    return found
+
+
+@pytest.mark.integration
+def test_control_topics_of_another_pipeline_are_never_matched(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """This pipeline's source is the target of another one, which has named its control topics as it liked."""
+    a, b = clusters.source_servers, clusters.target_servers
+    there = create_topic(b, unique("there"))
+    produce(b, there, [b"x"])
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    other = make_pipeline(tmp_path, b, a, [there], features=features)
+    assert copy(other).stopped == {}
+    names = [*control_topics(other)]
+    assert len(names) == 3
+    pattern = "|".join([f"{other.name}-.*", there])
+    assert _resolved(make_pipeline(tmp_path, a, b, pattern, sink={"prefix": "copy."})) == {there}
+    listed = make_pipeline(tmp_path, a, b, names, sink={"prefix": "copy."})
+    assert _resolved(listed) == set(names), "a list copies what it names"
+
+
+@pytest.mark.integration
+def test_topics_that_only_look_like_it(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    a, b = clusters.source_servers, clusters.target_servers
+    prefix = unique("alike")
+    pipeline = make_pipeline(tmp_path, a, b, f"{prefix}.*", sink={"prefix": "copy."})
+    as_ours = next(iter(control_topics(pipeline).values())).config
+    forever = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
+    kept = create_topic(a, f"{prefix}-kept", 1, forever)
+    empty = create_topic(a, f"{prefix}-empty", 1, as_ours)
+    compact = create_topic(a, f"{prefix}-compact", 2, as_ours)
+    produce(a, compact, [(json.dumps({"id": 1}).encode(), b"x")], 1)
+    assert _resolved(pipeline) == {kept, compact}, "what has all settings and no record may become one"
+    produce(a, empty, [(b"17", b"x")])
+    assert _resolved(pipeline) == {kept, compact, empty}

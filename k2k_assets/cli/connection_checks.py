@@ -126,7 +126,7 @@ def _target(
 ) -> None:
     try:
         plan = plan_target_topics(pipeline, source, target, topics)
-        missing = {topic.name: topic for topic in wanted_topics(source, target, plan, topics)}
+        missing = {topic.name: topic for topic in wanted_topics(pipeline, source, target, plan, topics)}
         rehearse_creation(target, list(missing.values()))
         existing = target.describe([name for name in plan.feeding if name not in missing])
     except K2KError as fault:

@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from operator import attrgetter
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -74,6 +75,18 @@ class TopicDescription:
     name: str
     topic_id: str
     partitions: int
+
+
+class ConfigValue(NamedTuple):
+    """The value of a config.
+
+    Attributes:
+        value: The value that is in force.
+        is_changed: Whether it is set on the topic itself, and no default.
+    """
+
+    value: str
+    is_changed: bool
 
 
 class Cluster:
@@ -274,6 +287,13 @@ class Cluster:
             names: Existing topics.
             only_changed: Whether configs at their defaults are left out.
         """
+        return {
+            name: {key: each.value for key, each in values.items() if each.is_changed or not only_changed}
+            for name, values in self.config_values(names).items()
+        }
+
+    def config_values(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue]]:
+        """Fetches the configs of existing topics, also those at their defaults, with one call for all of them."""
         if not names:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -281,20 +301,31 @@ class Cluster:
         changed = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {
             resource.name: {
-                entry.name: entry.value
+                entry.name: ConfigValue(entry.value, entry.source == changed)
                 for entry in self._await(future).values()
-                if entry.value is not None and (not only_changed or entry.source == changed)
+                if entry.value is not None
             }
             for resource, future in asked.items()
         }
 
     def replicas(self, names: Collection[str]) -> dict[str, int]:
         """The lowest replica count among the partitions of each topic; topics that do not exist are left out."""
+        return {name: min(map(len, partitions)) for name, partitions in self.replica_ids(names).items()}
+
+    def replica_ids(self, names: Collection[str]) -> dict[str, list[list[int]]]:
+        """The ids of the brokers of each partition of topics, its preferred leader first.
+
+        Topics that do not exist are left out.
+        """
         if not names:
             return {}
         asked = self.admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
         found = {name: self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART) for name, future in asked.items()}
-        return {name: min(len(p.replicas) for p in topic.partitions) for name, topic in found.items() if topic}
+        return {
+            name: [[node.id for node in p.replicas] for p in sorted(topic.partitions, key=attrgetter("id"))]
+            for name, topic in found.items()
+            if topic
+        }
 
     def broker_config(self, name: str) -> str | None:
         """A config of the brokers, asked of one of them; None if it knows no such config.

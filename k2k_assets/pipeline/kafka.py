@@ -68,7 +68,7 @@ class TargetKafka(Section):
     producer: Properties = Field(default={}, repr=False, description="Properties of producers.")
     admin: Properties = Field(default={}, repr=False, description="Properties of the admin client.")
     topic_props_exclusion_list: tuple[str, ...] = Field(
-        default=(), description="Topic configs that are not copied from the source. Not built yet."
+        default=(), description="Topic configs that are not copied from the source."
     )
 
 

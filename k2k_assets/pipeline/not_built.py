@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from k2k_assets.pipeline.problems import Path
-from k2k_assets.pipeline.topic_creation import ReplicatedTopicCreation
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline.model import Pipeline
@@ -19,12 +18,6 @@ FLAGS: dict[Path, str] = {
 }
 """Flags whose feature is not built yet, and what would be wrong if they were left out in silence."""
 
-KEYS: dict[Path, str] = {
-    ("topicCreation", "replication"): "topics would be created like their source topics",
-    ("target", "kafka", "topicPropsExclusionList"): "topics would be created with all configs of their source topics",
-}
-"""Keys that say how `features.autoCreateTopics` creates topics, likewise."""
-
 
 def check_not_built(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Path and message of everything that is asked for and not built."""
@@ -33,13 +26,3 @@ def check_not_built(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     for (path, otherwise), is_asked in zip(FLAGS.items(), asked, strict=True):
         if is_asked:
             yield path, f"not supported yet: {otherwise}. Take it out, or write disabled; its sections may stay"
-    keys = (pipeline.topic_creation.replication, pipeline.target.kafka.topic_props_exclusion_list)
-    for (path, otherwise), given in zip(KEYS.items(), keys, strict=True):
-        if given not in (None, (), ReplicatedTopicCreation()) and features.auto_create_topics:
-            yield (
-                path,
-                (
-                    f"not supported yet: {otherwise}. Take it out, or create the topics yourself and write "
-                    "'features.autoCreateTopics: disabled'"
-                ),
-            )

@@ -207,12 +207,8 @@ def _other_keys() -> Iterator[str]:
     yield "## Other keys of K2K\n"
     yield "Accepted with any value; one line at the start names them:\n"
     yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
-    yield (
-        "Not supported yet. The sections of these features are checked. A flag with `enabled`, or a key that would "
-        "have an effect, is refused:\n"
-    )
-    refused = {**not_built.FLAGS, **not_built.KEYS}
-    yield _table(("key", "without it"), [(f"`{format_path(path)}`", why) for path, why in refused.items()])
+    yield ("Not supported yet. The sections of these features are checked. A flag with `enabled` is refused:\n")
+    yield _table(("key", "without it"), [(f"`{format_path(path)}`", why) for path, why in not_built.FLAGS.items()])
     yield (
         "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
         "prints the file with today's spellings. A file of K2K 0.1 has no `common`: there the connection settings "

@@ -1,6 +1,6 @@
 """Makes sure that the target has the topics that a pipeline writes to, before the first record is copied.
 
-New topics get the configs and the partition count of their source topics. It creates nothing before all checks pass.
+New topics are like their source topics, but for what the pipeline file says. It creates nothing before all checks pass.
 """
 
 from __future__ import annotations
@@ -15,24 +15,12 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.create import WantedTopic, create_topics, grow_topics
 from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
+from k2k_assets.topics.wanted import TargetTopic, model_of, topic_settings, wanted_topic
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
 
 _log = logging.getLogger("k2k.topics")
-
-# Configs of the source that make no sense on the target.
-_NOT_MIRRORED = frozenset(
-    {
-        # These name brokers and replicas of the source.
-        "leader.replication.throttled.replicas",
-        "follower.replication.throttled.replicas",
-        # This one compares a record's timestamp with the present time, and a copy is later than its original: the
-        # target would refuse records that the source accepted.
-        "message.timestamp.before.max.ms",
-    }
-)
-_MIN_ISR = "min.insync.replicas"
 
 # If source and target are one cluster, the copy of a topic may be selected itself, and its copy too, as with a prefix
 # that the pattern matches again. A chain of so many topics counts as endless. So few, because each name is longer, and
@@ -58,7 +46,7 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
         ClusterUnreachable: A cluster does not answer.
     """
     plan = plan_target_topics(pipeline, source, target, topics)
-    created, seen = create_topics(pipeline, target, wanted_topics(source, target, plan, topics))
+    created, seen = create_topics(pipeline, target, wanted_topics(pipeline, source, target, plan, topics))
     grow_topics(pipeline, target, plan.too_small)
     # If another client created one of the topics meanwhile, it may have another partition count.
     _refuse_too_few_partitions(pipeline, target, plan, topics, {name: seen[name].partitions for name in seen})
@@ -85,9 +73,7 @@ def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, top
 
     Arguments and errors: see `ensure_target_topics`.
     """
-    _refuse_endless_copies(pipeline, source, target, topics)
-    feeding = sources_by_target(pipeline, topics)
-    _refuse_bookkeeping(pipeline, feeding)
+    feeding = target_routes(pipeline, source, target, topics)
     existing = {name: topic.partitions for name, topic in target.describe(list(feeding)).items()}
     may_grow = pipeline.features.auto_create_topics and pipeline.routing.partition == "source"
     needed = {name: max(topics[topic] for topic in sources) for name, sources in feeding.items()}
@@ -104,6 +90,21 @@ def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, top
             "or set 'features.autoCreateTopics: enabled'."
         )
     return plan
+
+
+def target_routes(
+    pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """As `sources_by_target`, of a pipeline that copies into data only, and not into what it reads.
+
+    Raises:
+        Refused: A topic would be copied into itself or into a control topic.
+        ClusterUnreachable: A cluster does not answer.
+    """
+    _refuse_endless_copies(pipeline, source, target, topics)
+    feeding = sources_by_target(pipeline, topics)
+    _refuse_bookkeeping(pipeline, feeding)
+    return feeding
 
 
 def sources_by_target(pipeline: Pipeline, topics: Mapping[str, int]) -> dict[str, list[str]]:
@@ -196,31 +197,43 @@ def _refuse_too_few_partitions(
         )
 
 
-def wanted_topics(source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]) -> list[WantedTopic]:
-    """The missing topics with partition counts and configs, each like the largest source topic that feeds it.
+def wanted_topics(
+    pipeline: Pipeline, source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]
+) -> list[WantedTopic]:
+    """The missing topics, each like the largest source topic that feeds it, or as `topicCreation.replication` says.
 
     Args:
-        source: The cluster whose topic configs are copied.
-        target: The target, whose number of brokers limits `min.insync.replicas`.
+        pipeline: Has the settings of topics that are created.
+        source: The cluster whose topic settings are copied.
+        target: The target, whose number of brokers limits the replication factor.
         plan: Names the missing topics.
         topics: Source topic to partition count.
+
+    Raises:
+        Refused: `topicCreation.replication` gives a topic fewer partitions than `partition: source` needs.
+        ClusterUnreachable: A cluster does not answer.
     """
     if not plan.missing:
         return []
-    models = {name: max(plan.feeding[name], key=lambda topic: topics[topic]) for name in plan.missing}
-    configs = source.topic_configs(sorted(set(models.values())))
+    models = {name: model_of(plan.feeding[name], topics) for name in plan.missing}
+    settings = topic_settings(source, sorted(set(models.values())))
     brokers = len(target.brokers())
-    return [
-        WantedTopic(name, topics[model], config=_mirrored(name, configs.get(model, {}), brokers))
-        for name, model in models.items()
-    ]
+    found = [wanted_topic(pipeline, n, model, settings[model], brokers) for n, model in models.items()]
+    if pipeline.routing.partition == "source":
+        _refuse_too_few_wanted(found, plan, topics)
+    for wanted in found:
+        for what, why in wanted.left_out.items():
+            _log.warning("topic '%s' is created without its source's %s (%s)", wanted.topic.name, what, why)
+    return [wanted.topic for wanted in found]
 
 
-def _mirrored(name: str, config: Mapping[str, str], brokers: int) -> dict[str, str]:
-    kept = {key: value for key, value in config.items() if key not in _NOT_MIRRORED}
-    if int(kept.get(_MIN_ISR, 0)) > brokers:
-        _log.warning(
-            "topic '%s' is created without %s=%s: the target has %d brokers and could never write to it",
-            name, _MIN_ISR, kept.pop(_MIN_ISR), brokers,
-        )  # fmt: skip
-    return kept
+def _refuse_too_few_wanted(found: Sequence[TargetTopic], plan: TargetPlan, topics: Mapping[str, int]) -> None:
+    for wanted in found:
+        name, partitions = wanted.topic.name, wanted.topic.partitions or 0
+        largest = model_of(plan.feeding[name], topics)
+        if partitions < topics[largest]:
+            raise Refused(
+                f"'topicCreation.replication' gives the topic '{name}' {plural(partitions, 'partition')} and its "
+                f"source '{largest}' has {topics[largest]}: too few for 'partition: source'. Give it as many, or use "
+                "'partition: producer'."
+            )

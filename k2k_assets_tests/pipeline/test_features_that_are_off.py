@@ -86,21 +86,6 @@ def test_a_feature_that_is_on_and_not_built_says_what_to_take_out(
     assert "faults" not in said
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("topicCreation/replication/common", SETTINGS),
-        ("topicCreation/replication/rules", [{"pattern": ".*", "properties": SETTINGS}]),
-        ("target/kafka/topicPropsExclusionList", ["a"]),
-    ],
-)
-def test_settings_of_topics_are_refused_where_topics_are_created(tmp_path: Path, path: str, value: object) -> None:
-    said = refusal(tmp_path, changed({path: value}))
-    assert "not supported yet: topics would be created" in said
-    assert "features.autoCreateTopics: disabled" in said
-    assert load_text(tmp_path, changed({path: value, "features/autoCreateTopics": "disabled"})).warnings == ()
-
-
 def test_settings_of_topics_that_say_nothing_are_fine(tmp_path: Path) -> None:
     none = {"common": {"partitions": None, "replication": None}, "rules": []}
     load_text(tmp_path, changed({"topicCreation/replication": none, "target/kafka/topicPropsExclusionList": []}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import K2KError, Refused
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, ConfigValue
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets_tests.support.kafka import create_topic, unique
@@ -54,6 +54,64 @@ def test_configs_of_one_cluster_only_are_not_mirrored(tmp_path: Path, source: Cl
     create_topic(source.servers, topic, 1, config)
     ensure_target_topics(pipeline_of(tmp_path, source, target, [topic]), source, target, {topic: 1})
     assert target.topic_configs([topic]) == {topic: {"retention.ms": "1234567"}}
+
+
+def test_topics_are_created_as_the_file_says(tmp_path: Path, source: Cluster, target: Cluster) -> None:
+    """`common`, the first rule that matches over it, and configs that are not taken over."""
+    plain, ruled = unique("plain"), unique("ruled")
+    config = {"retention.ms": "7000", "max.message.bytes": "5000000", "segment.ms": "60000"}
+    for topic in (plain, ruled):
+        create_topic(source.servers, topic, 2, config)
+    common = {"config": {"retention.ms": 9000}, "replication": 1}
+    rules = [
+        {"pattern": "ruled.*", "properties": {"partitions": 5, "config": {"cleanup.policy": "compact,delete"}}},
+        {"pattern": ".*", "properties": {"partitions": None}},
+    ]
+    servers = {"common": {"bootstrap.servers": target.servers}, "topicPropsExclusionList": ["segment.ms"]}
+    pipeline = make_pipeline(
+        tmp_path,
+        source.servers,
+        target.servers,
+        [plain, ruled],
+        sink={"prefix": "copy."},
+        topicCreation={"replication": {"common": common, "rules": rules}},
+        target={"kafka": servers},
+    )
+
+    created = ensure_target_topics(pipeline, source, target, {plain: 2, ruled: 2})
+
+    assert counts(target, *created) == {f"copy.{plain}": 2, f"copy.{ruled}": 5}
+    kept = {"retention.ms": "9000", "max.message.bytes": "5000000"}
+    assert target.topic_configs(created) == {
+        f"copy.{plain}": kept,
+        f"copy.{ruled}": {**kept, "cleanup.policy": "compact,delete"},
+    }
+    assert target.replicas(created) == dict.fromkeys(created, 1)
+
+
+def test_too_few_partitions_in_the_file_are_refused_before_anything_is_created(
+    tmp_path: Path, source: Cluster, target: Cluster
+) -> None:
+    wide, other = unique("wide"), unique("other")
+    create_topic(source.servers, wide, 4)
+    create_topic(source.servers, other, 1)
+    settings = {"topicCreation": {"replication": {"common": {"partitions": 3}}}}
+    pipeline = pipeline_of(tmp_path, source, target, [wide, other], **settings)
+    with pytest.raises(Refused, match=f"gives the topic '{wide}' 3 partitions and its source '{wide}' has 4"):
+        ensure_target_topics(pipeline, source, target, {wide: 4, other: 1})
+    assert counts(target, wide, other) == {}
+    spread = pipeline_of(tmp_path, source, target, [wide], partition="producer", **settings)
+    assert ensure_target_topics(spread, source, target, {wide: 4}) == [wide]
+    assert counts(target, wide) == {wide: 3}
+
+
+def test_more_replicas_than_brokers_are_refused_by_the_target(tmp_path: Path, source: Cluster, target: Cluster) -> None:
+    topic = unique("replicas")
+    create_topic(source.servers, topic, 1)
+    creation = {"replication": {"rules": [{"pattern": ".*", "properties": {"replication": 3}}]}}
+    pipeline = pipeline_of(tmp_path, source, target, [topic], topicCreation=creation)
+    with pytest.raises(Refused, match=rf"did not create the topic '{topic}'.*INVALID_REPLICATION_FACTOR"):
+        ensure_target_topics(pipeline, source, target, {topic: 1})
 
 
 def test_several_sources_into_one_topic_take_the_largest_count(
@@ -121,9 +179,9 @@ def test_config_that_the_target_refuses_is_named_with_its_value(
 ) -> None:
     topic = unique("future")
     create_topic(source.servers, topic, 1)
-    # Both brokers have the same version, so a config that only the source knows must be faked.
-    config = {topic: {"retention.ms": "1000", "shiny.new.config": "42"}}
-    monkeypatch.setattr(source, "topic_configs", lambda _: config)
+    # Both brokers are of one version: a config that only the source knows has to be played.
+    config = {topic: {"retention.ms": ConfigValue("1000", True), "shiny.new.config": ConfigValue("42", True)}}
+    monkeypatch.setattr(source, "config_values", lambda _: config)
     pipeline = pipeline_of(tmp_path, source, target, [topic])
     with pytest.raises(Refused, match=rf"'{topic}'.*Refused: shiny\.new\.config=42\. "):
         ensure_target_topics(pipeline, source, target, {topic: 1})

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import pandera.pyspark as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.tables import stored
+from k2k_assets.verification.models import GroupPositionsModel
 
 TABLE = "group_positions"
 
@@ -47,43 +45,6 @@ class GroupPosition:
     left_on_source: int | None
 
 
-class GroupPositionsModel(pa.DataFrameModel):  # type: ignore[type-arg]  # pandera refuses the argument when it runs
-    """The columns; their meaning is that of `GroupPosition`."""
-
-    group: StringType = pa.Field(nullable=False)
-    target_topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
-    target_partition: IntegerType = pa.Field(nullable=False, ge=0)
-    target_offset: LongType = pa.Field(nullable=True, ge=0)
-    left_on_target: LongType = pa.Field(nullable=True, ge=0)
-    state: StringType = pa.Field(nullable=False, isin=[word.value for word in CommitDecision])
-    source_topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
-    source_partition: IntegerType = pa.Field(nullable=False, ge=0)
-    source_offset: LongType = pa.Field(nullable=False, ge=0)
-    left_on_source: LongType = pa.Field(nullable=True, ge=0)
-
-    class Config:
-        """No other column is expected, and a group has one row for a source partition in a target partition."""
-
-        strict = True
-        unique = ["group", "target_topic", "target_partition", "source_topic", "source_partition"]
-
-
-_SCHEMA = StructType(
-    [
-        StructField("group", StringType(), False),
-        StructField("target_topic", StringType(), False),
-        StructField("target_partition", IntegerType(), False),
-        StructField("target_offset", LongType()),
-        StructField("left_on_target", LongType()),
-        StructField("state", StringType(), False),
-        StructField("source_topic", StringType(), False),
-        StructField("source_partition", IntegerType(), False),
-        StructField("source_offset", LongType(), False),
-        StructField("left_on_source", LongType()),
-    ]
-)
-
-
 def group_positions(result: PollResult) -> Iterator[GroupPosition]:
     """The positions of all groups of a poll, in order; one row for each source partition of a target partition."""
     for group in result.groups:
@@ -102,7 +63,7 @@ def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition
     Raises:
         BrokenTable: A row breaks a rule of `GroupPositionsModel`.
     """
-    frame = spark.createDataFrame([asdict(position) for position in positions], _SCHEMA)
+    frame = spark.createDataFrame([asdict(position) for position in positions], GroupPositionsModel.to_structtype())
     refusal = "the groups' positions break the rules of their table, not written"
     return stored.validated(frame, GroupPositionsModel, refusal)
 

@@ -13,15 +13,16 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.home import index_directory
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.pandera_report import broken_rules
+from k2k_assets.verification.pandera_report import broken_rules, offending_rows
 
 _POINTER = "table.json"
+_ROWS_SHOWN = 3
 
 
 class NoTable(K2KError):
@@ -44,8 +45,13 @@ def validated(frame: DataFrame, model: Any, refusal: str) -> DataFrame:
         BrokenTable: A row breaks a rule.
     """
     if faults := broken_rules(frame, model):
-        raise BrokenTable(f"{refusal}: {'; '.join(faults)}")
+        rows = "; ".join(_words(row) for row in offending_rows(frame, model, _ROWS_SHOWN))
+        raise BrokenTable(f"{refusal}: {'; '.join(faults)}{f' ({rows})' if rows else ''}")
     return frame
+
+
+def _words(row: Row) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.asDict().items())
 
 
 def directory_of(pipeline: Pipeline, table: str) -> Path:

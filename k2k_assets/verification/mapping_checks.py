@@ -69,7 +69,11 @@ def _ensure_permitted(evidence: Evidence) -> None:
 def _schema(evidence: Evidence) -> Verdict:
     from k2k_assets.verification.schema import check_schema
 
-    return _with_runs(evidence, check_schema)
+    coverage = evidence.index.coverage(evidence.spark).cache()
+    try:
+        return _with_runs(evidence, lambda runs: check_schema(runs, coverage))
+    finally:
+        coverage.unpersist()
 
 
 def _order(evidence: Evidence) -> Verdict:
@@ -110,7 +114,7 @@ def _with_runs(evidence: Evidence, check: Callable[[DataFrame], Verdict]) -> Ver
 CHECKS: dict[str, tuple[Check, str]] = {
     "schema_and_ranges": (
         _schema,
-        "Every column of the offset ranges is there, of its type, not null and in its range.",
+        "Every column of the offset ranges, and of what they cover, is there, of its type, not null and in its range.",
     ),
     "ordered_and_disjoint": (_order, "No offset is mapped twice on either side, and both sides rise together."),
     "coverage": (_coverage, "From where copying began to the committed position every offset is answered for."),

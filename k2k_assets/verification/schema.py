@@ -1,74 +1,53 @@
-"""Check: the runs have all columns, with the right types, without nulls, and in range (pandera on Spark)."""
+"""Check: the index has all columns, with the right types, without nulls, and in range (pandera on Spark)."""
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
 
-import pandera.pyspark as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, LongType, StringType
+from pyspark.sql import DataFrame, Row
 
-from k2k_assets.verification.pandera_report import broken_rules
+from k2k_assets.verification.models import CoverageModel, RunsModel
+from k2k_assets.verification.pandera_report import broken_rules, offending_rows
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
-_TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
-_FROM_ZERO = ("partition", "target_partition", "source_start", "target_start")
 
-
-class RunsModel(pa.DataFrameModel):  # type: ignore[type-arg]  # pandera refuses the argument when it runs
-    """The runs of a mapping index."""
-
-    cluster: StringType = pa.Field(nullable=False)
-    topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
-    source_topic_id: StringType = pa.Field(nullable=False)
-    partition: IntegerType = pa.Field(nullable=False, ge=0)
-    target_topic: StringType = pa.Field(nullable=False, str_matches=r"^[a-zA-Z0-9._-]{1,249}$")
-    target_topic_id: StringType = pa.Field(nullable=False)
-    target_partition: IntegerType = pa.Field(nullable=False, ge=0)
-    source_start: LongType = pa.Field(nullable=False, ge=0)
-    target_start: LongType = pa.Field(nullable=False, ge=0)
-    count: LongType = pa.Field(nullable=False, ge=1)
-
-    class Config:
-        """Other columns are faults."""
-
-        strict = True
-
-
-def check_schema(runs: DataFrame) -> Verdict:
-    """Validates the runs.
+def check_schema(runs: DataFrame, coverage: DataFrame) -> Verdict:
+    """Validates the tables of a mapping index.
 
     Args:
         runs: Runs, columns `mapping.index.schemas.RUNS`; cached by the caller, because each rule is a Spark job.
+        coverage: Covered ranges, columns `mapping.index.schemas.COVERAGE`; likewise.
     """
-    faults = broken_rules(runs, RunsModel)
+    tables: tuple[tuple[DataFrame, object, Callable[[Row], Offender]], ...] = (
+        (runs, RunsModel, _broken_run),
+        (coverage, CoverageModel, _broken_coverage),
+    )
+    faults: list[str] = []
+    offenders: list[Offender] = []
+    for frame, model, offender in tables:
+        if broken := broken_rules(frame, model):
+            faults += broken
+            offenders += [offender(row) for row in offending_rows(frame, model, SHOWN)]
     rows = runs.count()
-    offenders = [*_offending_rows(runs), *(Offender(what) for what in faults)] if faults else []
     return verdict(
-        offenders,
+        [*offenders, *map(Offender, faults)],
         len(faults),
         f"{rows} offset ranges keep all rules of the schema",
-        {"offset_ranges": rows, "broken_rules": len(faults)},
+        {"offset_ranges": rows, "covered_ranges": coverage.count(), "broken_rules": len(faults)},
     )
 
 
-def _offending_rows(runs: DataFrame) -> list[Offender]:
-    if not {*_TEXTS, *_FROM_ZERO, "count"} <= set(runs.columns):
-        return []
-    rules: list[Column] = [F.col(name).isNull() for name in (*_TEXTS, *_FROM_ZERO, "count")]
-    rules += [F.col(name) < 0 for name in _FROM_ZERO]
-    rules.append(F.col("count") < 1)
-    broken = reduce(lambda one, other: one | other, rules)
-    return [
-        Offender(
-            f"offset range {row['source_start']} -> {row['target_start']} x {row['count']} breaks a rule",
-            row["topic"],
-            row["partition"],
-            row["source_start"],
-            row["target_topic"],
-            row["target_partition"],
-            row["target_start"],
-        )
-        for row in runs.where(broken).limit(SHOWN).collect()
-    ]
+def _broken_run(row: Row) -> Offender:
+    values = row.asDict()
+    at, to, count = (values.get(name) for name in ("source_start", "target_start", "count"))
+    return Offender(
+        f"offset range {at} -> {to} x {count} breaks a rule",
+        *(values.get(name) for name in ("topic", "partition", "source_start")),
+        *(values.get(name) for name in ("target_topic", "target_partition", "target_start")),
+    )
+
+
+def _broken_coverage(row: Row) -> Offender:
+    values = row.asDict()
+    words = f"covered range {values.get('covered_from')} to {values.get('covered_to')} breaks a rule"
+    return Offender(words, *(values.get(name) for name in ("topic", "partition", "covered_from")))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from k2k_assets.mapping.index.schemas import RUNS
+from k2k_assets.mapping.index.schemas import COVERAGE, RUNS
 from k2k_assets.verification.order import check_order
 from k2k_assets.verification.schema import check_schema
-from k2k_assets.verification.verdict import Judgement
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 pytestmark = pytest.mark.spark
 
@@ -23,27 +23,42 @@ def _frame(spark: SparkSession, *rows: Row) -> DataFrame:
     return spark.createDataFrame(list(rows), RUNS)
 
 
+def _coverage(spark: SparkSession, *rows: tuple[int, int, int]) -> DataFrame:
+    """Partition, begin and end of each."""
+    return spark.createDataFrame([("cluster", "orders", "sid", *row, 1, 1) for row in rows], COVERAGE)
+
+
+def check(spark: SparkSession, runs: DataFrame) -> Verdict:
+    return check_schema(runs, _coverage(spark, (0, 0, 100)))
+
+
 def test_good_runs_pass_both(spark: SparkSession) -> None:
     runs = _frame(spark, _run(0, 0, 10), _run(12, 11, 3), _run(0, 14, 5, partition=1), _run(15, 0, 5, 0, 1)).cache()
-    for verdict in (check_schema(runs), check_order(runs)):
+    for verdict in (check(spark, runs), check_order(runs)):
         assert verdict.passed, verdict
         assert verdict.counts["offset_ranges"] == 4
 
 
 def test_no_runs_pass_both(spark: SparkSession) -> None:
-    assert check_schema(_frame(spark)).passed
+    assert check_schema(_frame(spark), _coverage(spark)).passed
     assert check_order(_frame(spark)).passed
 
 
 @pytest.mark.parametrize("bad", [_run(-1, 0, 1), _run(0, -1, 1), _run(0, 0, 0), _run(0, 0, 1, partition=-1)])
 def test_a_value_out_of_its_range_fails_the_schema(spark: SparkSession, bad: Row) -> None:
-    verdict = check_schema(_frame(spark, _run(50, 50, 5), bad))
+    verdict = check(spark, _frame(spark, _run(50, 50, 5), bad))
     assert verdict.judgement is Judgement.FAILED
     assert (verdict.offenders[0].source_offset, verdict.offenders[0].target_offset) == (bad[7], bad[8])
 
 
+def test_a_covered_range_out_of_its_range_fails_the_schema(spark: SparkSession) -> None:
+    verdict = check_schema(_frame(spark, _run(0, 0, 1)), _coverage(spark, (0, 0, 5), (1, -3, 5)))
+    assert verdict.judgement is Judgement.FAILED
+    assert (verdict.offenders[0].partition, verdict.offenders[0].source_offset) == (1, -3)
+
+
 def test_a_missing_column_fails_the_schema(spark: SparkSession) -> None:
-    verdict = check_schema(_frame(spark, _run(0, 0, 1)).drop("target_start"))
+    verdict = check(spark, _frame(spark, _run(0, 0, 1)).drop("target_start"))
     assert verdict.judgement is Judgement.FAILED
     assert "target_start" in verdict.summary
 

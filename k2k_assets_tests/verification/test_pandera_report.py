@@ -1,0 +1,77 @@
+"""The rows that break a model are found by the model's own rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from k2k_assets.mapping.index.schemas import COVERAGE, RUNS
+from k2k_assets.verification.models import CommitLogModel, CoverageModel, GroupPositionsModel, RunsModel
+from k2k_assets.verification.pandera_report import _KEPT, broken_rules, offending_rows
+
+MODELS = (RunsModel, CoverageModel, CommitLogModel, GroupPositionsModel)
+GROUP = {
+    "group": "billing",
+    "target_topic": "copy.orders",
+    "target_partition": 0,
+    "target_offset": 5,
+    "left_on_target": 3,
+    "state": "exact",
+    "source_topic": "orders",
+    "source_partition": 0,
+    "source_offset": 6,
+    "left_on_source": 3,
+}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_rule_of_a_model_finds_rows(model: Any) -> None:
+    rules = [rule for column in model.to_schema().columns.values() for rule in column.checks]
+    assert rules
+    assert {rule.name for rule in rules} <= _KEPT.keys()
+
+
+def test_the_models_of_the_index_have_its_columns_and_no_others() -> None:
+    for model, schema in ((RunsModel, RUNS), (CoverageModel, COVERAGE)):
+        columns = {name: column.dtype.type for name, column in model.to_schema().columns.items()}
+        assert columns == {field.name: field.dataType for field in schema}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target_partition": -1},
+        {"target_offset": -5},
+        {"state": "nearly"},
+        {"source_topic": "no topic's name"},
+        {"group": None},
+    ],
+    ids=str,
+)
+def test_a_row_that_breaks_a_rule_is_found(spark: SparkSession, wrong: dict[str, object]) -> None:
+    rows = [GROUP | {"source_partition": n} for n in range(3)]
+    rows[1] |= wrong
+    frame = spark.createDataFrame(rows, GroupPositionsModel.to_structtype())
+    (broken,) = broken_rules(frame, GroupPositionsModel)
+    assert broken.startswith(next(iter(wrong)))
+    assert [row.asDict() for row in offending_rows(frame, GroupPositionsModel, 5)] == [rows[1]]
+
+
+@pytest.mark.spark
+def test_rows_with_the_same_key_are_found(spark: SparkSession) -> None:
+    rows = [GROUP, GROUP | {"target_offset": 9}, GROUP | {"group": "shipping"}]
+    frame = spark.createDataFrame(rows, GroupPositionsModel.to_structtype())
+    assert broken_rules(frame, GroupPositionsModel)
+    found = offending_rows(frame, GroupPositionsModel, 5)
+    assert sorted(row["target_offset"] for row in found) == [5, 9]
+    assert len(offending_rows(frame, GroupPositionsModel, 1)) == 1
+
+
+@pytest.mark.spark
+def test_a_good_frame_breaks_nothing(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([GROUP | {"target_offset": None}], GroupPositionsModel.to_structtype())
+    assert broken_rules(frame, GroupPositionsModel) == []
+    assert offending_rows(frame, GroupPositionsModel, 5) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 INTERRUPTED = 130
+DIFFERS = 7
 
 EXIT_CODES: dict[int, str] = {
     0: "done: caught up (--once), or without --once stopped by SIGINT or SIGTERM after a last commit",
@@ -12,6 +13,7 @@ EXIT_CODES: dict[int, str] = {
     4: "superseded: a newer instance of the pipeline has taken over from a run with an end (--once)",
     5: "some topics were stopped, each with its reason; the others went on",
     6: "stopped by SIGINT or SIGTERM before it had caught up (--once)",
+    DIFFERS: "k2k topics plan alone: topics of the target are not what they have to be like",
     INTERRUPTED: "interrupted at once, by a second signal",
 }
 
@@ -19,6 +21,7 @@ EXIT_CODES: dict[int, str] = {
 _OF_OTHERS = {
     0: "done",
     4: "superseded: a newer instance of the pipeline has taken over, or started meanwhile",
+    DIFFERS: "there is a difference",
     INTERRUPTED: "interrupted",
 }
 """Codes that mean less in commands other than `k2k start`."""

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 any other error, 2 a fault in the arguments, in the pipeline file, or in an environment variable,
 3 a cluster does not answer or the request was refused, 4 superseded by a newer instance, 5 some topics were stopped,
-6 stopped before it had caught up, 130 interrupted.
+6 stopped before it had caught up, 7 topics differ, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ COMMANDS: dict[str, _Entry] = {
     "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
     "migrate": _Entry("k2k_assets.cli.migrate", "migrate", "Print a file of an older K2K in today's spellings."),
     "schema": _Entry("k2k_assets.cli.schema", "schema", "Print the JSON Schema of the pipeline file, for editors."),
+    "topics": _Entry("k2k_assets.cli.topics", "topics", "Compare topics with their sources, and put them right."),
     "acls": _Entry("k2k_assets.cli.acls", "acls", "Print the permissions that a pipeline needs, as commands."),
     "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),
     "demo": _Entry("k2k_assets.cli.demo", "demo", "A whole copy on the sandbox, with a summary."),

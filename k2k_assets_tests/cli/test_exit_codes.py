@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.cli import main, offset_mapping, tool
-from k2k_assets.cli.exit_codes import EXIT_CODES
+from k2k_assets.cli.exit_codes import DIFFERS, EXIT_CODES
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import LEFT_AT_ONCE
 from k2k_assets.core import errors
@@ -24,7 +24,7 @@ def test_docs_and_help_say_the_same() -> None:
 
 def test_every_error_has_a_documented_code() -> None:
     kinds: list[type[errors.K2KError]] = [errors.K2KError, *errors.K2KError.__subclasses__()]
-    assert {kind.exit_code for kind in kinds} | {0, LEFT_AT_ONCE} == set(EXIT_CODES)
+    assert {kind.exit_code for kind in kinds} | {0, DIFFERS, LEFT_AT_ONCE} == set(EXIT_CODES)
 
 
 def test_the_help_of_start_ends_with_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,6 +41,8 @@ def test_the_help_of_start_ends_with_all_codes(capsys: pytest.CaptureFixture[str
         (main.run, ["init"], [0, 1, 2, 3, 130]),
         (main.run, ["convert"], [0, 1, 2, 3, 130]),
         (main.run, ["acls"], [0, 1, 2, 130]),
+        (main.run, ["topics", "plan"], [0, 1, 2, 3, 7, 130]),
+        (main.run, ["topics", "apply"], [0, 1, 2, 3, 130]),
         (tool.run, ["describe"], [0, 1, 2, 3, 130]),
         (tool.run, ["translate"], [0, 1, 2, 3, 130]),
         (tool.run, ["set"], [0, 1, 2, 3, 4, 130]),

@@ -23,6 +23,7 @@ BROKEN_FILES_GROUP = "k2k_broken_files"
 MAPPER_FILES_GROUP = "k2k_mapper_files"
 GROUP_CHECK = "resumes_exactly"
 TOPIC_CHECK = "copies_on"
+SETTINGS_CHECK = "as_configured"
 PIPELINE_TAG = "k2k/pipeline"
 SYNC_TAG = "k2k/sync"
 MAPPINGS_TAG = "k2k/mappings"
@@ -280,6 +281,14 @@ class AssetNames:
             topics: All topics that the definitions show.
         """
         return _check_names(TOPIC_CHECK, {topic: self.topic_key(topic) for topic in topics})
+
+    def settings_checks(self, topics: Collection[str]) -> dict[str, str]:
+        """The check on the settings of each replicated topic, named as those on groups are.
+
+        Args:
+            topics: All that are shown.
+        """
+        return _check_names(SETTINGS_CHECK, {topic: self.topic_key(topic) for topic in topics})
 
     def source_input(self, topic: str) -> str:
         """The input through which the topics op depends on a source topic."""

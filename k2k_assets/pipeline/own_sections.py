@@ -72,5 +72,6 @@ class Checks(Section):
     interval: PositiveDuration = Field(
         default=timedelta(minutes=10),
         description="Shortest time between two comparisons of a consumer group by content (`resumes_exactly`) in a run "
-        "that moves groups. One that has not moved since it passed is not compared again.",
+        "that moves groups, and between two looks at the settings of topics (`as_configured`) in a run that copies. "
+        "A group that has not moved since it passed is not compared again.",
     )

@@ -108,7 +108,7 @@ def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> Non
         assert (row.runs > 0) == (row.records > 0), topic
         # Each commit takes one offset on each partition that it touched.
         assert row.target_end > row.records or row.records == 0, topic
-    assert _CHECK.findall(ended.stdout) == [("passed", check) for check in ("copies_on", *CHECKS)]
+    assert _CHECK.findall(ended.stdout) == [("passed", check) for check in ("copies_on", "as_configured", *CHECKS)]
     total = sum(records for records, _, _ in truth.values())
     assert f"{total:,} records written and committed on the source, {total:,} copied." in ended.stdout
     _assert_groups(ended.stdout, truth)

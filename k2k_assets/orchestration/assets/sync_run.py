@@ -29,6 +29,7 @@ from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, comm
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule, report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
+from k2k_assets.orchestration.assets.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
@@ -90,6 +91,7 @@ class SyncRun:
         latency: Seconds from the last records' timestamps to their commits, as `CommitLatency.measure`.
         log: Takes a line.
         warn: Takes a line that needs attention.
+        settings: Reports the settings of topics; None: nobody does.
         clock: Seconds that only rise.
         handed_over_to: Who has taken over; empty as long as nobody has.
     """
@@ -107,6 +109,7 @@ class SyncRun:
     latency: Callable[[Collection[CommitRecord]], Mapping[TopicPartition, float]]
     log: Callable[[str], None]
     warn: Callable[[str], None]
+    settings: SettingsReports | None = None
     clock: Callable[[], float] = time.monotonic
     handed_over_to: str = ""
     _window: RunWindow = field(init=False)
@@ -142,6 +145,8 @@ class SyncRun:
                 self._note_paused(event.progress.paused)
                 self._report_turned()
                 self._report_when_due(event.progress)
+                if self.settings:
+                    self.settings.report_when_due({tp.topic for tp in self._last}, self.clock())
             case _:
                 pass
 

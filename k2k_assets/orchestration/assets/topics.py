@@ -18,6 +18,7 @@ from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
+from k2k_assets.orchestration.assets.settings_reports import SettingsReports, shown_summaries
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.sync_run import SyncRun
 from k2k_assets.orchestration.assets.topic_report import topic_report
@@ -42,6 +43,7 @@ from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.status.latency import CommitLatency
 from k2k_assets.status.waiting_records import WaitingRecords
 from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.topic_settings import check_topic_settings
 
 
 class ExtentChoice(Enum):
@@ -235,6 +237,14 @@ def _sync(
             latency=latency.measure,
             log=context.log.info,
             warn=context.log.warning,
+            settings=SettingsReports(
+                names,
+                pipeline.checks.interval.total_seconds(),
+                check=lambda topics: check_topic_settings(pipeline, source, target, topics),
+                shown=lambda checks: shown_summaries(context.instance, checks),
+                report=context.instance.report_runless_asset_event,
+                log=context.log.info,
+            ),
         )
         context.log.info(
             f"copying {pipeline.selection.describe()} until the next run of this job takes over. Terminated by hand, "

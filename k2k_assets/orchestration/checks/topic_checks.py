@@ -1,8 +1,11 @@
-"""The check on each replicated topic as a Dagster asset check; the logic is in `verification/stops.py`."""
+"""The checks on each replicated topic as Dagster asset checks.
+
+The logic is in `verification/stops.py` and `verification/topic_settings.py`.
+"""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 
 import dagster as dg
@@ -17,6 +20,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.topic_settings import check_topic_settings
 
 
 def topic_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
@@ -29,25 +33,31 @@ def topic_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg
     return {topic: dg.AssetCheckKey(names.topic_key(topic), c) for topic, c in names.topic_checks(topics).items()}
 
 
+def settings_check_keys(names: AssetNames, topics: Collection[str]) -> dict[str, dg.AssetCheckKey]:
+    """The check on the settings of each topic; arguments as of `topic_check_keys`."""
+    return {topic: dg.AssetCheckKey(names.topic_key(topic), c) for topic, c in names.settings_checks(topics).items()}
+
+
 def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str]) -> list[dg.AssetChecksDefinition]:
-    """The checks on the replicated topics, in one op that reads the commit log once.
+    """The checks on the replicated topics, in one op that asks for all topics at once.
 
     Args:
         pipeline: The pipeline.
         names: The pipeline's names.
         topics: All topics that the definitions show.
     """
-    keys = topic_check_keys(names, topics)
+    keys, of_settings = topic_check_keys(names, topics), settings_check_keys(names, topics)
     if not keys:
         return []
     specs = [
-        dg.AssetCheckSpec(
-            key.name,
-            asset=key.asset_key,
-            description="No partition is stopped, in Dagster or in `k2k start`. If one is, the check says why and what "
-            "to do.",
-        )
-        for key in keys.values()
+        *_specs(
+            keys, "No partition is stopped, in Dagster or in `k2k start`. If one is, the check says why and what to do."
+        ),
+        *_specs(
+            of_settings,
+            "The topic on the target has the partitions, replicas and configs that its source and the pipeline file "
+            "want. A difference is a warning; `k2k topics plan` shows it, `k2k topics apply` puts it right.",
+        ),
     ]
 
     @dg.multi_asset_check(name=names.topic_checks_op, specs=specs, can_subset=True)
@@ -58,9 +68,17 @@ def topic_checks(pipeline: Pipeline, names: AssetNames, topics: Collection[str])
             logs = read_commit_log(pipeline, source.cluster_id(), target).by_topic()
             with closing(PauseReader(pipeline, target)) as pauses:
                 paused = pauses.read()
-        selected = context.op_execution_context.selected_asset_check_keys
+            selected = context.op_execution_context.selected_asset_check_keys
+            asked = [topic for topic, key in of_settings.items() if key in selected]
+            settings = check_topic_settings(pipeline, source, target, asked) if asked else {}
         for topic, key in keys.items():
             if key in selected:
                 yield asset_check_result(key, check_copies_on(topic, logs[topic], paused=paused.get(topic)))
+        for topic, verdict in settings.items():
+            yield asset_check_result(of_settings[topic], verdict)
 
     return [copies_on]
+
+
+def _specs(keys: Mapping[str, dg.AssetCheckKey], description: str) -> list[dg.AssetCheckSpec]:
+    return [dg.AssetCheckSpec(key.name, asset=key.asset_key, description=description) for key in keys.values()]

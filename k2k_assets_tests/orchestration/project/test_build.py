@@ -178,7 +178,7 @@ def test_a_click_under_the_projects_own_executor(clusters: KafkaSandbox, tmp_pat
         for e in events
         if e.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION and e.asset_check_evaluation_data.passed
     }
-    assert passed >= {*CHECKS, "copies_on", "resumes_exactly"}
+    assert passed >= {*CHECKS, "copies_on", "as_configured", "resumes_exactly"}
     steps = [event for event in events if event.is_step_start]
     assert len({event.pid for event in steps}) == len(steps) == 7, "a process each"
     assert len(read_all(clusters.target_servers, topic)) == 100

@@ -16,8 +16,8 @@ SHORTEST_SECONDS = 30.0
 _DAY_SECONDS = 86_400.0
 # A materialization of the copy, and an observation of its source.
 _EVENTS_PER_TOPIC = 2
-# The event of a topic's check: once in a run, and half as large as the others.
-_EVENTS_PER_VERDICT = 0.5
+# The two checks of a topic: once in a run, and each costs half as much as another event.
+_EVENTS_OF_CHECKS = 1
 # The event of the commit log, or of the positions of all groups.
 _EVENTS_PER_REPORT = 1
 # A partition has a row in each of these events, together 0.7 KB; a whole event takes 6 KB.
@@ -67,7 +67,7 @@ def run_window(window: float, events_per_day: int, partitions: Iterable[int]) ->
         partitions: Number of partitions of each topic.
     """
     counts = list(partitions)
-    events = _events_of_topics(counts, len(counts)) + len(counts) * _EVENTS_PER_VERDICT
+    events = _events_of_topics(counts, len(counts)) + len(counts) * _EVENTS_OF_CHECKS
     return max(window, _seconds(events_per_day, events))
 
 

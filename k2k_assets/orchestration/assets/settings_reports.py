@@ -1,14 +1,12 @@
-"""Reports the check on topics' settings from inside a run that copies without end: only verdicts that are new."""
+"""Reports the check on topics' settings from inside a run that copies without end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-import dagster as dg
-
 from k2k_assets.core.errors import K2KError
-from k2k_assets.orchestration.checks.asset_checks import evaluations
+from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
 from k2k_assets.orchestration.checks.topic_checks import settings_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.verification.verdict import Verdict
@@ -22,16 +20,14 @@ class SettingsReports:
         names: The pipeline's names.
         interval: Seconds between two looks.
         check: Gives a verdict for each of some topics; see `verification.topic_settings`.
-        shown: What Dagster shows of some checks: the summaries of their last verdicts.
-        report: Takes the verdicts.
+        verdicts: Takes the verdicts.
         log: Takes a line.
     """
 
     names: AssetNames
     interval: float
     check: Callable[[Collection[str]], Mapping[str, Verdict]]
-    shown: Callable[[Collection[dg.AssetCheckKey]], Mapping[dg.AssetCheckKey, str | None]]
-    report: Callable[[dg.AssetCheckEvaluation], None]
+    verdicts: VerdictSink
     log: Callable[[str], None]
     _next: float = field(default=0.0)
 
@@ -50,17 +46,4 @@ class SettingsReports:
         except K2KError as error:
             self.log(f"the settings of the topics are looked at later: {error}")
             return
-        checks = settings_check_keys(self.names, topics)
-        shown = self.shown(list(checks.values()))
-        new = {topic: verdict for topic, verdict in verdicts.items() if shown.get(checks[topic]) != verdict.summary}
-        for evaluation in evaluations(checks, new):
-            self.report(evaluation)
-
-
-def shown_summaries(
-    instance: dg.DagsterInstance, checks: Collection[dg.AssetCheckKey]
-) -> Mapping[dg.AssetCheckKey, str | None]:
-    """The summaries of the last verdicts of checks, with one question to Dagster; None of those that have none."""
-    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
-    found = {key: record.evaluation for key, record in latest.items()}
-    return {key: each.description if isinstance(each, dg.AssetCheckEvaluation) else None for key, each in found.items()}
+        self.verdicts.give_unless_shown(evaluations(settings_check_keys(self.names, topics), verdicts))

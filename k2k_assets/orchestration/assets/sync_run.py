@@ -33,7 +33,7 @@ from k2k_assets.orchestration.assets.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
-from k2k_assets.orchestration.checks.evaluations import Evaluations, evaluations
+from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
@@ -55,13 +55,6 @@ class EventSink(Protocol):
 
     def log_event(self, event: dg.AssetMaterialization) -> None:
         """Logs an event of this run."""
-
-
-class VerdictSink(Protocol):
-    """What of `RunVerdicts` is used here."""
-
-    def give_unless_shown(self, verdicts: Evaluations) -> None:
-        """Gives those verdicts that Dagster does not show already."""
 
 
 class _Reported(NamedTuple):

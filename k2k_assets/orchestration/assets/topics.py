@@ -18,7 +18,7 @@ from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
-from k2k_assets.orchestration.assets.settings_reports import SettingsReports, shown_summaries
+from k2k_assets.orchestration.assets.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.shown import ShownTopic
 from k2k_assets.orchestration.assets.sync_run import SyncRun
 from k2k_assets.orchestration.assets.topic_report import topic_report
@@ -223,6 +223,7 @@ def _sync(
         CommitLatency(pipeline) as latency,
         getattr(context.resources, names.resource).copying(pipeline) as spark,
     ):
+        verdicts = RunVerdicts(context.instance, context.run_id, context.job_name)
         run = SyncRun(
             pipeline=pipeline,
             names=names,
@@ -230,7 +231,7 @@ def _sync(
             shown=shown,
             sink=context,
             report=context.instance.report_runless_asset_event,
-            verdicts=RunVerdicts(context.instance, context.run_id, context.job_name),
+            verdicts=verdicts,
             read_log=lambda: read_commit_log(pipeline, source.cluster_id(), target),
             describe=lambda topics: source.describe_async(topics, partly=True)(),
             oldest=waiting.oldest,
@@ -241,8 +242,7 @@ def _sync(
                 names,
                 pipeline.checks.interval.total_seconds(),
                 check=lambda topics: check_topic_settings(pipeline, source, target, topics),
-                shown=lambda checks: shown_summaries(context.instance, checks),
-                report=context.instance.report_runless_asset_event,
+                verdicts=verdicts,
                 log=context.log.info,
             ),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 import dagster as dg
 
@@ -65,6 +66,13 @@ def newest_materializations(
             target = Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
             found[record.asset_entry.asset_key] = target
     return found
+
+
+class VerdictSink(Protocol):
+    """What takes the verdicts of a run that stays."""
+
+    def give_unless_shown(self, verdicts: Evaluations) -> None:
+        """Gives those verdicts that Dagster does not show already."""
 
 
 class RunVerdicts:

@@ -59,7 +59,7 @@ def test_what_runs_report_at_their_starts_is_within_the_budget_too(topics: int, 
     """So of many topics there are few runs, and with few topics a run stays for `sync.window`."""
     window = run_window(3600.0, _PER_DAY, [partitions] * topics)
     alone = report_interval(_PER_DAY, [(0,) * partitions] * topics, topics)
-    verdicts = 86_400 * topics / 2 / _PER_DAY
+    verdicts = 86_400 * topics / _PER_DAY
     assert window == pytest.approx(max(3600.0, alone + verdicts)), "one more report of all, with the checks"
     assert (window == 3600.0) == (topics <= 30)
     assert group_run_window(3600.0, _PER_DAY, 10) == 3600.0

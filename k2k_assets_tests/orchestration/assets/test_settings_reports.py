@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.orchestration.assets.settings_reports import SettingsReports, shown_summaries
+from k2k_assets.orchestration.assets.settings_reports import SettingsReports
+from k2k_assets.orchestration.checks.evaluations import Evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.verification.verdict import Judgement, Verdict
 
@@ -18,10 +19,10 @@ FINE, WRONG = Verdict(Judgement.PASSED, "as it has to be"), Verdict(Judgement.WA
 
 @dataclass
 class World:
-    """Settings of topics, and a Dagster instance that is told of them."""
+    """Settings of topics, and what Dagster shows of them."""
 
     found: dict[str, Verdict] = field(default_factory=lambda: dict.fromkeys(TOPICS, FINE))
-    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    shown: dict[dg.AssetCheckKey, dg.AssetCheckEvaluation] = field(default_factory=dict)
     told: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     looks: int = 0
@@ -34,15 +35,17 @@ class World:
             raise ClusterUnreachable("the target does not answer")
         return {topic: self.found[topic] for topic in topics}
 
-    def report(self, evaluation: dg.AssetCheckEvaluation) -> None:
-        """As Dagster's instance does."""
-        self.told.append(evaluation)
-        self.instance.report_runless_asset_event(evaluation)
+    def give_unless_shown(self, verdicts: Evaluations) -> None:
+        """As `RunVerdicts` does."""
+        for verdict in verdicts:
+            before = self.shown.get(verdict.asset_check_key)
+            if before is None or before.description != verdict.description:
+                self.told.append(verdict)
+                self.shown[verdict.asset_check_key] = verdict
 
     def reports(self) -> SettingsReports:
         """Those of a run that begins now."""
-        shown = lambda checks: shown_summaries(self.instance, checks)  # noqa: E731
-        return SettingsReports(AssetNames("p"), 600, self.check, shown, self.report, self.lines.append)
+        return SettingsReports(AssetNames("p"), 600, self.check, self, self.lines.append)
 
     def topics_told(self) -> list[str]:
         """Of which topics something was told since the last call."""
@@ -51,7 +54,7 @@ class World:
         return names
 
 
-def test_only_what_is_new_is_told_also_by_the_next_run() -> None:
+def test_only_what_is_new_is_told() -> None:
     world = World()
     reports = world.reports()
     reports.report_when_due(TOPICS, 1000)
@@ -62,13 +65,12 @@ def test_only_what_is_new_is_told_also_by_the_next_run() -> None:
     assert (world.looks, world.topics_told()) == (2, [])
 
     world.found["orders"] = WRONG
-    later = world.reports()
-    later.report_when_due(TOPICS, 5)
+    reports.report_when_due(TOPICS, 2200)
     (told,) = world.told
     assert (told.passed, told.severity, told.check_name) == (False, dg.AssetCheckSeverity.WARN, "as_configured")
     assert world.topics_told() == ["orders"]
     world.found["orders"] = FINE
-    later.report_when_due(TOPICS, 605)
+    reports.report_when_due(TOPICS, 2800)
     assert world.topics_told() == ["orders"]
 
 

@@ -335,7 +335,7 @@ def test_of_many_topics_a_run_stays_longer(place: Path, monkeypatch: pytest.Monk
     request = next(each for each in requests(ticks.tick()) if each.job_name == ticks.names.sync_job)
     op = ticks.names.op("topics")
     config = request.run_config["ops"][op]["config"]
-    events = MANY * 2.5 + 1 + MANY // 30 + MANY * PARTITIONS / 8
+    events = MANY * 3 + 1 + MANY // 30 + MANY * PARTITIONS / 8
     assert config == {"extent": "continuous", "window_seconds": round(86_400 * events / 1800)}
     job = build_definitions(ticks.folder).resolve_job_def(ticks.names.sync_job)
     assert dg.validate_run_config(job, request.run_config)["ops"][op]["config"]["extent"] == "continuous"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
@@ -21,13 +22,18 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.kafka.messages import Consumer
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.verification.group_content import check_groups
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
+
+Registries = tuple[SandboxRegistry, SandboxRegistry]
 
 
 @pytest.fixture
@@ -148,26 +154,38 @@ def consume(servers: str, group: str, topic: str, count: int | None) -> list[tup
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize("stages", ["no stage", "schema ids and tracing headers"])
 def test_there_and_back_every_record_once(
-    clusters: KafkaSandbox, both: tuple[Cluster, Cluster], tmp_path: Path
+    both: tuple[Cluster, Cluster], tmp_path: Path, request: pytest.FixtureRequest, stages: str, mode: str
 ) -> None:
     source, target = both
     topic, group = create_topic(source.servers, unique("orders"), 2), unique("billing")
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled"}
+    options: dict[str, object] = {"groups": {"consumerGroups": [group]}}
+    prefix = b""
+    if stages != "no stage":
+        registries: Registries = request.getfixturevalue("registries")
+        client = SchemaRegistryClient({"url": registries[0].url})
+        prefix = prefix_of(client.register_schema(f"{topic}-value", Schema('"bytes"', "AVRO")))
+        options["registries"] = registries[0].url, registries[1].url
+        features["tracingHeaders"] = "enabled"
     for round_ in range(3):
         for partition in range(2):
-            values = [b"%d-%d-%d" % (partition, round_, n) for n in range(30)]
+            values = [prefix + b"%d-%d-%d" % (partition, round_, n) for n in range(30)]
             produce(source.servers, topic, values, partition, unique("tx"))
-            produce(source.servers, topic, [b"aborted"] * 4, partition, abort=True)
-    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
-    pipeline = make_pipeline(
-        tmp_path, source.servers, target.servers, [topic], features=features, groups={"consumerGroups": [group]}
-    )
+            produce(source.servers, topic, [prefix + b"aborted"] * 4, partition, abort=True)
+    pipeline = make_pipeline(tmp_path, source.servers, target.servers, [topic], features=features, **options)
     copy(pipeline)
 
+    def payloads(read: list[tuple[int, bytes | None]]) -> list[tuple[int, bytes]]:
+        return [(partition, (value or b"")[len(prefix) :]) for partition, value in read]
+
     first = consume(source.servers, group, topic, 50)
-    sync_once(pipeline)
+    assert [verdict.passed for verdict in check_groups(pipeline, sync_once(pipeline), *both).values()] == [True]
     assert failback_plans(pipeline, source, target)[0].commits == {}  # nothing was read on the target
     second = consume(target.servers, group, topic, 70)
+    assert bool(prefix) != any((value or b"").startswith(prefix) for _, value in second), "another id there"
     (plan,) = failback_plans(pipeline, source, target)
     assert {row.decision for row in plan.rows} <= {FailbackDecision.EXACT, FailbackDecision.KEPT}
     before = held(source.servers, group)
@@ -176,12 +194,13 @@ def test_there_and_back_every_record_once(
     assert execute(failback_plans(pipeline, source, target), source, target, "k2k_").written == []
     third = consume(source.servers, group, topic, None)
     everything = [(r.partition, r.value) for r in read_all(source.servers, topic)]
-    assert sorted([*first, *second, *third]) == sorted(everything)
+    assert sorted(payloads([*first, *second, *third])) == sorted(payloads(everything))
 
     # And the mapper moves it on the target again.
-    decided = sync_once(pipeline).decisions[group]
-    assert decided.commits
-    assert {row.decision for row in decided.rows} == {CommitDecision.EXACT}
+    moved = sync_once(pipeline)
+    assert moved.decisions[group].commits
+    assert {row.decision for row in moved.decisions[group].rows} == {CommitDecision.EXACT}
+    assert [verdict.passed for verdict in check_groups(pipeline, moved, *both).values()] == [True]
     assert consume(target.servers, group, topic, None) == []
 
 

@@ -7,6 +7,7 @@
 | heartbeat (`beat`) | a slot, in a small transaction of its own | the slot is alive |
 | stop | a driver, or a slot that cannot go on, outside transactions | the slots of this generation commit and leave |
 | start | a driver, outside transactions | start positions of a new topic; a tombstone: all are committed |
+| `run-beat` | a Dagster run of the mappings job, outside transactions | the run is alive; a tombstone: it has ended |
 | pause | `k2k-tool pause`, outside transactions | this topic is not copied; a tombstone: it is again |
 | settings | a driver, outside transactions | the settings behind a fingerprint in mapping records; never removed |
 """
@@ -252,6 +253,11 @@ def parse_stop(value: bytes, where: str) -> bool:
 def heartbeat_key(group: str, generation: int, slot: int) -> bytes:
     """The key of a slot's heartbeats."""
     return json_codec.encode({"kind": "beat", "group": group, "generation": generation, "slot": slot})
+
+
+def run_heartbeat_key(group: str, run: str) -> bytes:
+    """The key of the heartbeats of a Dagster run that is no slot and no mapper."""
+    return json_codec.encode({"kind": "run-beat", "group": group, "run": run})
 
 
 def time_value(time: int) -> bytes:

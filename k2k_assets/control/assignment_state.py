@@ -39,6 +39,7 @@ class Assignments:
         starts: Start positions of topics some of whose partitions have no commit record yet, by source topic id.
         settings: The settings behind the fingerprints in mapping records, as documents for `CopySettings.parse`.
         paused: Paused source topics.
+        runs: Offset of the last heartbeat of each Dagster run of the mappings job, by run id.
     """
 
     instances: dict[int, InstanceRecord] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Assignments:
     starts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     paused: dict[str, Pause] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
 
     def newest(self) -> int:
         """The highest generation; -1 if there is none."""
@@ -108,6 +110,10 @@ class Assignments:
                 self.heard[generation] = max(parse_time(value, where), self.heard.get(generation, 0))
             case "beat":
                 self.signs.pop((int(head["generation"]), int(head["slot"])), None)
+            case "run-beat":
+                self.runs.pop(str(head["run"]), None)
+                if value is not None:
+                    self.runs[str(head["run"])] = offset
             case "start":
                 self.starts.pop(str(head["topicId"]), None)
                 if value is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
-from k2k_assets.groups.heartbeat import MapperHeartbeats
+from k2k_assets.groups.heartbeat import mapper_heartbeats
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
@@ -99,7 +99,7 @@ def sync(
     """
     interval = pipeline.groups.poll_interval.total_seconds()
     trouble = _Trouble()
-    alive = MapperHeartbeats(pipeline, run)
+    alive = mapper_heartbeats(pipeline, run)
     with (
         both_clusters(pipeline, timeout) as (source, target),
         Poller(pipeline, source, target, alive=alive, held_back=held_back) as poller,

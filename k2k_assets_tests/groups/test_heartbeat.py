@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from k2k_assets.coordination import heartbeats
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.groups import heartbeat
-from k2k_assets.groups.heartbeat import MapperHeartbeats
+from k2k_assets.groups.heartbeat import mapper_heartbeats
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 
@@ -34,8 +34,8 @@ def test_one_that_cannot_be_written_is_not_the_last(
                 raise error
             written.extend(value for _, value in records)
 
-    monkeypatch.setattr(heartbeat, "AssignmentWriter", Writer)
+    monkeypatch.setattr(heartbeats, "AssignmentWriter", Writer)
     assignment: dict[str, Any] = {"topic": "claims", "graceWindow": "600 milliseconds"}
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", "t", coordination={"assignment": assignment})
-    with MapperHeartbeats(pipeline):
+    with mapper_heartbeats(pipeline):
         wait_until(lambda: written, 10, "a heartbeat after the one that failed")

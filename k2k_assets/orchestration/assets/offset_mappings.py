@@ -15,6 +15,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.run_heartbeats import run_heartbeats
 from k2k_assets.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
         # Imported here because of pyarrow, which a run that copies does not need.
         from k2k_assets.mapping.index import update_index
 
-        with failures_as_messages(), both_clusters(pipeline) as (source, target):
+        alive = run_heartbeats(pipeline, context.run_id)
+        with failures_as_messages(), alive, both_clusters(pipeline) as (source, target):
             spark = getattr(context.resources, names.resource).session()
             index = update_index(spark, pipeline, source, target)
         columns = ("topic", "partition", "covered_from", "covered_to", "source_topic_id")

@@ -17,6 +17,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.run_heartbeats import run_heartbeats
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Offender, Verdict, VerifiedPosition
@@ -47,7 +48,8 @@ def mapping_checks(pipeline: Pipeline, names: AssetNames) -> dg.AssetChecksDefin
 
         step = context.op_execution_context
         resource = getattr(step.resources, names.resource)
-        with failures_as_messages(), both_clusters(pipeline) as (source, target):
+        alive = run_heartbeats(pipeline, step.run_id)
+        with failures_as_messages(), alive, both_clusters(pipeline) as (source, target):
             index = MappingIndex.open(pipeline)
             judged = index.manifest
             what = mappings_of(judged.group, judged.source_cluster, judged.target_cluster, judged.mapping_topic)

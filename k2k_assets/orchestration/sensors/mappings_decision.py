@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
+
+from k2k_assets.coordination.liveness import LastSign
 
 
 class MappingsFacts(BaseModel):
@@ -36,3 +40,22 @@ def decide_mappings(facts: MappingsFacts) -> str | None:
     if facts.last_ended is not None and 0 <= facts.now - facts.last_ended < facts.interval:
         return None
     return f"mappings-after-{facts.last_run or 'none'}"
+
+
+def silent_runs(
+    started: Mapping[str, float], heard: Mapping[str, LastSign], looked: float, now: float, timeout: float
+) -> set[str]:
+    """Runs in progress whose process is gone: they have written no heartbeat for long.
+
+    Args:
+        started: When each run in progress began, seconds since the epoch.
+        heard: The last sign of life of each run.
+        looked: Begin of the observation, seconds since the epoch.
+        now: Its end.
+        timeout: Seconds of silence after which a run is dead.
+    """
+    return {
+        run
+        for run, since in started.items()
+        if now - since >= timeout and not (run in heard and heard[run].is_alive(looked, timeout))
+    }

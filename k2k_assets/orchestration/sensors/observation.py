@@ -47,6 +47,7 @@ class Observation:
         instances: Continuous instances of the pipeline, by name.
         out_of_step: Partitions whose position does not fit the present source topic, by topic.
         paused: Paused source topics.
+        runs: Offset of the last heartbeat of each run of the mappings job, by run id.
     """
 
     found: Discovery
@@ -57,6 +58,7 @@ class Observation:
     instances: dict[str, Presence]
     out_of_step: Mapping[str, Collection[int]] = field(default_factory=dict)
     paused: Mapping[str, Pause] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @without_cycle_collection()
@@ -97,6 +99,7 @@ def observe(pipeline: Pipeline) -> Observation:
         instances=continuous_instances(assignments, pipeline.name, found.topics),
         out_of_step=others,
         paused=assignments.paused,
+        runs=assignments.runs,
     )
 
 

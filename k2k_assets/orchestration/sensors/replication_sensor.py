@@ -7,10 +7,11 @@ progress of that as materializations of the same assets.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from k2k_assets.coordination.liveness import last_signs
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
@@ -23,12 +24,13 @@ from k2k_assets.orchestration.checks.evaluations import evaluations, newest_mate
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.run_tags import window_tags
-from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
+from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.observation import Observation, observe
-from k2k_assets.orchestration.sensors.run_history import last_run, running
+from k2k_assets.orchestration.sensors.run_history import last_run, running, started
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
 from k2k_assets.pipeline import Pipeline
@@ -88,7 +90,10 @@ def replication_sensor(
         decision = decide_sync(facts, before.heard_until(looked, facts.heartbeat_timeout))
         report_dead(context.instance, decision.dead)
         shown = shown_assets(context, names)
-        cursor = before.model_copy(update={"heard": decision.heard, "looked": look[1]})
+        runs = last_signs(seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
+        silent = silent_runs(started(context.instance, names.mappings_tags), runs, *look, SILENT_SECONDS)
+        report_dead(context.instance, silent)
+        cursor = before.model_copy(update={"heard": {**decision.heard, **runs}, "looked": look[1]})
         events: list[Event] = []
         if not decision.run_reports:
             # A run that dies, or is terminated, may not have told all: then it is told here.
@@ -102,7 +107,7 @@ def replication_sensor(
             events += reports
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})
-        asked = _mappings_request(context.instance, pipeline, names, seen, clock)
+        asked = _mappings_request(context.instance, pipeline, names, seen, clock, silent)
         requests = [*_sync_request(pipeline, names, seen, decision), *asked]
         return dg.SensorResult(
             run_requests=requests,
@@ -149,7 +154,12 @@ def staying_run(
 
 
 def _mappings_request(
-    instance: dg.DagsterInstance, pipeline: Pipeline, names: AssetNames, seen: Observation, clock: Clock
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    names: AssetNames,
+    seen: Observation,
+    clock: Clock,
+    silent: Collection[str],
 ) -> Iterator[dg.RunRequest]:
     if seen.mappings is None:
         return
@@ -160,9 +170,10 @@ def _mappings_request(
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
             unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names, _mappings(pipeline, seen))),
-            running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock),
+            running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock, silent),
             last_run=last.run_id,
-            last_ended=last.ended,
+            # One that died has brought nothing: the next one does not wait for the interval.
+            last_ended=None if last.run_id in silent else last.ended,
         )
     )
     if decision is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import dagster as dg
@@ -38,7 +38,11 @@ class LastRun:
 
 
 def running(
-    instance: dg.DagsterInstance, tags: dict[str, str], keys: Iterable[dg.AssetKey], clock: Clock = SYSTEM_CLOCK
+    instance: dg.DagsterInstance,
+    tags: dict[str, str],
+    keys: Iterable[dg.AssetKey],
+    clock: Clock = SYSTEM_CLOCK,
+    dead: Collection[str] = (),
 ) -> str | None:
     """A run in progress that materializes one of some assets, also one without tags from the asset graph.
 
@@ -50,6 +54,7 @@ def running(
         tags: Tags of runs that always materialize them.
         keys: The assets.
         clock: Clock for the age of runs.
+        dead: Runs that do not count.
 
     Returns:
         Id of the run; None if there is none.
@@ -57,10 +62,18 @@ def running(
     wanted = frozenset(keys)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
         run = record.dagster_run
-        is_one = _has(run, tags) or not wanted.isdisjoint(run.asset_selection or ())
+        is_one = run.run_id not in dead and (_has(run, tags) or not wanted.isdisjoint(run.asset_selection or ()))
         if is_one and not (record.start_time and clock.time() - record.start_time > LONGEST_SECONDS):
             return run.run_id
     return None
+
+
+def started(instance: dg.DagsterInstance, tags: dict[str, str]) -> dict[str, float]:
+    """The runs with some tags whose process has begun and not ended: since when, in seconds since the epoch."""
+    found = instance.get_run_records(
+        dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags=tags), limit=_RUNS_LOOKED_AT
+    )
+    return {each.dagster_run.run_id: each.start_time for each in found if each.start_time is not None}
 
 
 def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings
+from k2k_assets.coordination.liveness import LastSign
+from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
 
 BEHIND = MappingsFacts(now=1000.0, behind=True, interval=600.0, last_run="m1", last_ended=400.0)
 
@@ -22,3 +23,10 @@ def test_mappings_without_a_good_verdict_are_checked_again_each_interval() -> No
     unproven = BEHIND.model_copy(update={"behind": False, "unproven": True})
     assert decide_mappings(unproven) == "mappings-after-m1"
     assert decide_mappings(unproven.model_copy(update={"now": 999.0})) is None
+
+
+def test_a_run_is_dead_when_it_was_silent_for_long() -> None:
+    started = {"silent": 0.0, "beating": 0.0, "young": 900.0, "never-heard": 0.0}
+    heard = {"silent": LastSign(1, 810.0), "beating": LastSign(2, 990.0)}
+    assert silent_runs(started, heard, 995.0, 1000.0, 180.0) == {"silent", "never-heard"}
+    assert silent_runs(started, heard, 985.0, 1000.0, 180.0) == {"never-heard"}, "it was heard until the observation"

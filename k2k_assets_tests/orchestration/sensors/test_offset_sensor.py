@@ -13,7 +13,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import Discovery
-from k2k_assets.groups.heartbeat import MapperHeartbeats
+from k2k_assets.groups.heartbeat import mapper_heartbeats
 from k2k_assets.orchestration.sensors import offset_sensor
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.pipeline import Pipeline
@@ -63,7 +63,7 @@ def test_it_asks_for_a_run_once_there_is_something_to_move(clusters: KafkaSandbo
     assert (request.run_key, request.tags) == ("groups-after-none", ticks.names.offset_sync_tags)
     assert request.asset_selection is None, "all groups, also those that appear later"
 
-    with MapperHeartbeats(ticks.pipeline):
+    with mapper_heartbeats(ticks.pipeline):
         wait_until(lambda: observe_groups(ticks.pipeline).mappers, 30, "the first heartbeat")
         told = reason(ticks.tick())
     assert told.startswith("the groups are moved by k2k-offset-mapping on ")

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.events import DagsterEvent
 
 from k2k_assets import discovery
+from k2k_assets.control.assignment_records import run_heartbeat_key, time_value
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
@@ -18,6 +22,8 @@ from k2k_assets.core.stops.reasons import RecordsDeleted, SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.orchestration.run_heartbeats import SILENT_SECONDS, run_heartbeats
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
@@ -71,6 +77,59 @@ def test_mappings_are_brought_up_to_date_beside_the_copy(clusters: KafkaSandbox,
     assert (request.job_name, request.tags) == (ticks.names.mappings_job, ticks.names.mappings_tags)
     ticks.run(ticks.names.mappings_job, ticks.names.mappings_tags)
     assert requests(ticks.tick()) == []
+
+
+@pytest.mark.integration
+def test_a_run_whose_process_was_killed_does_not_keep_the_mappings_back(clusters: KafkaSandbox, place: Path) -> None:
+    """Dagster's default launcher does not watch its processes: for Dagster that run is in progress for ever."""
+    topic = create_topic(clusters.source_servers, unique("s"))
+    create_topic(clusters.target_servers, topic)
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    ticks = Ticks(place, clusters.source_servers, clusters.target_servers, topic, features=features)
+    ticks.clock = clock = FakeClock(time.time())
+    HandCopy(ticks.pipeline).commit(topic, 0)
+    ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    updating = ticks.run(ticks.names.mappings_job, ticks.names.mappings_tags)
+    started = DagsterEvent(dg.DagsterEventType.RUN_START.value, ticks.names.mappings_job)
+    ticks.instance.report_dagster_event(started, updating.run_id)
+
+    def asked_after(seconds: float) -> list[str | None]:
+        clock.advance(seconds)
+        return [each.job_name for each in requests(ticks.tick()) if each.job_name == ticks.names.mappings_job]
+
+    def is_failed() -> bool:
+        run = ticks.instance.get_run_by_id(updating.run_id)
+        return run is not None and run.status is dg.DagsterRunStatus.FAILURE
+
+    key = run_heartbeat_key(ticks.pipeline.group, updating.run_id)
+    for _ in range(4):
+        write_record(ticks.pipeline, key, time_value(0))
+        assert asked_after(SILENT_SECONDS / 2) == [], "it beats"
+    assert asked_after(SILENT_SECONDS / 2) == []
+    assert not is_failed()
+    assert asked_after(SILENT_SECONDS) == [ticks.names.mappings_job]
+    assert is_failed()
+
+
+@pytest.mark.integration
+def test_a_run_that_ends_leaves_no_heartbeat(clusters: KafkaSandbox, place: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("s"))
+    assignment = {"topic": unique("claims"), "graceWindow": "2 seconds"}
+    ticks = Ticks(
+        place, clusters.source_servers, clusters.target_servers, topic, coordination={"assignment": assignment}
+    )
+    create_topic(clusters.target_servers, assignment["topic"])
+
+    def heard() -> list[str]:
+        with (
+            Cluster("target", {"bootstrap.servers": clusters.target_servers}) as target,
+            AssignmentTail(ticks.pipeline, target) as tail,
+        ):
+            return list(tail.catch_up(10).runs)
+
+    with run_heartbeats(ticks.pipeline, "some-run"):
+        wait_until(lambda: heard() == ["some-run"], 20, "a heartbeat")
+    wait_until(lambda: heard() == [], 20, "its end")
 
 
 @pytest.mark.integration

@@ -1,0 +1,65 @@
+"""Writes the heartbeats of a process that is no slot; the sensors that request Dagster runs rely on them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from k2k_assets.control.assignment_writing import AssignmentWriter
+from k2k_assets.coordination.liveness import heartbeat_interval_seconds
+from k2k_assets.pipeline import Pipeline
+
+log = logging.getLogger("k2k.coordination")
+
+Beat = Callable[[], tuple[bytes, bytes]]
+"""Makes the next heartbeat: key and value of the record. The key is always the same."""
+
+
+class Heartbeats:
+    """Writes heartbeats to the assignment topic from a thread of its own, because the work itself may take long.
+
+    The last heartbeat stays in the topic: a process that has ended writes no more, and counts as dead soon after.
+
+    Args:
+        pipeline: The pipeline.
+        beat: Makes the next heartbeat.
+        leaves_none: Whether the record is removed at the end.
+    """
+
+    def __init__(self, pipeline: Pipeline, beat: Beat, *, leaves_none: bool = False) -> None:
+        self._beat = beat
+        self._leaves_none = leaves_none
+        self._writer = AssignmentWriter(pipeline)
+        self._interval = heartbeat_interval_seconds(pipeline)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="k2k-heartbeats", daemon=True)
+        self._is_told = False
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join(self._interval)
+
+    def _run(self) -> None:
+        while True:
+            key, value = self._beat()
+            self._write(key, value)
+            if self._ended.wait(self._interval):
+                break
+        if self._leaves_none:
+            self._write(key, None)
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        try:
+            self._writer.write([(key, value)])
+            self._is_told = False
+        except Exception as error:  # the thread must not end: a process without heartbeats is replaced
+            if not self._is_told:
+                log.warning("no heartbeat could be written: %s", error)
+            self._is_told = True

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
 from k2k_assets.kafka.messages import Message
 
@@ -88,7 +89,11 @@ def _key(message: Message, ignore_unreadable: bool) -> MappingKey | None:
     except ValueError:
         if ignore_unreadable:
             return None
+    try:
         return parse_key(message.key(), _where(message))  # fails again, with an error that names the record
+    except ValueError as error:
+        hint = foreign_hint(message.key(), message.topic(), "offsetMapping.topic")
+        raise ValueError(f"{error}{hint}") from None
 
 
 @lru_cache(maxsize=100_000)

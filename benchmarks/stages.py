@@ -16,11 +16,14 @@ from dataclasses import dataclass
 
 from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.added_headers import AddedHeaders
 from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.tracing import TracingFlags, TracingHeaders, tracing_headers
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion
 from k2k_assets.stages import Stage
+from k2k_assets.stages.headers import header_adder
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.headers import Headers
@@ -52,6 +55,8 @@ def stages() -> list[tuple[str, Stage, bool]]:
     return [
         ("schema ids of values", _schema_mapper({"value": True}), False),
         ("schema ids of keys and values", _schema_mapper({"key": True, "value": True}), True),
+        ("tracing headers: topic, partition, pipeline", header_adder(_tracing(offset=False)), False),
+        ("tracing headers: all four", header_adder(_tracing(offset=True)), False),
     ]
 
 
@@ -131,6 +136,12 @@ def _schema_mapper(facets: dict[Facet, bool]) -> Stage:
     return SchemaMapper(SchemaIds(_AnyRegistry(), _AnyRegistry()), lambda topic: facets, lambda topic: topic)
 
 
+def _tracing(offset: bool) -> AddedHeaders:
+    wanted = ["topic", "partition", "pipeline", *(["offset"] if offset else [])]
+    flags = TracingFlags.model_validate(dict.fromkeys(wanted, "enabled"))
+    return tracing_headers(flags, TracingHeaders(), "orders-to-target")
+
+
 def _row(what: str, stage: Stage, keys: bool) -> list[str]:
     return [what, *(f"{_microseconds(stage, records(size, keys)):.2f}" for size in SIZES)]
 
@@ -145,10 +156,15 @@ def records(size: int, keys: bool) -> Records:
 def _microseconds(stage: Stage, of: Records) -> float:
     """The stage and a look at what it leaves, without the same look at what it was given."""
 
-    def staged() -> None:
-        stage(Chunk(TopicPartition("orders", 0), of, "orders", 0)).records.size()
+    def looked_at(chunk: Chunk) -> None:
+        chunk.records.size()
+        chunk.written_headers()
 
-    with_stage, without = (min(timeit.repeat(call, number=1, repeat=REPEAT)) for call in (staged, of.size))
+    def chunk() -> Chunk:
+        return Chunk(TopicPartition("orders", 0), of, "orders", 0)
+
+    calls = (lambda: looked_at(stage(chunk())), lambda: looked_at(chunk()))
+    with_stage, without = (min(timeit.repeat(call, number=1, repeat=REPEAT)) for call in calls)
     return (with_stage - without) / len(of) * 1e6
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from k2k_assets.cli.tool import run
+from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -74,8 +75,11 @@ class Fixture:
 
     def assert_all_copied(self) -> None:
         for topic in (self.held, self.other):
-            assert_same_content(self.source, topic, self.target)
-            assert_exact_mappings(self.pipeline, self.source, self.target, topic)
+            if self.pipeline.features.exactly_once:
+                assert_same_content(self.source, topic, self.target)
+                assert_exact_mappings(self.pipeline, self.source, self.target, topic)
+            else:  # a session that began anew, as on a busy machine, may have copied some twice
+                _assert_nothing_lost(self, topic)
 
 
 @pytest.fixture
@@ -164,6 +168,47 @@ def _is_refused(fixture: Fixture) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_newer_instance_takes_a_paused_topic_over_and_leaves_it_out(
+    make: Callable[[str], Fixture], mode: str
+) -> None:
+    fixture = make(mode)
+    fixture.write(fixture.held)
+    fixture.write(fixture.other)
+    first = Running(fixture.pipeline, 2)
+    first.await_copied(80)
+    assert fixture.tool("pause", fixture.held)[0] == 0
+    fixture.await_paused(first)
+    older = max(_state(fixture).instances)
+    second = Running(fixture.pipeline, 2)
+    newer = wait_until(lambda: _holder_above(fixture, older), 60, "the newer one to hold all partitions")
+    fixture.write(fixture.held)
+    fixture.write(fixture.other)
+    wait_until(lambda: fixture.copied(fixture.other) == 80, 30, "the other topic to be copied on")
+    assert fixture.copied(fixture.held) == 40
+    second.end()
+    wait_until(lambda: _holder_above(fixture, newer or 0), 60, "the first one to take over again")
+    assert fixture.tool("resume", fixture.held)[0] == 0
+    wait_until(lambda: fixture.copied(fixture.held) == 80, 30, "the topic to be copied on")
+    first.end()
+    fixture.assert_all_copied()
+
+
+def _state(fixture: Fixture) -> Assignments:
+    state = Assignments()
+    topic = fixture.pipeline.coordination.assignment.topic
+    for record in read_all(fixture.target, topic, isolation="read_uncommitted"):
+        state.apply(fixture.pipeline.group, record.offset, record.key, record.value)
+    return state
+
+
+def _holder_above(fixture: Fixture, older: int) -> int | None:
+    """The generation that holds all four partitions, if it is a newer one."""
+    claims = _state(fixture).claims.values()
+    holders = {claim.generation for claim in claims}
+    return max(holders) if len(claims) == 4 and len(holders) == 1 and min(holders) > older else None
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_slots_that_are_killed_while_a_topic_is_paused_or_resumed(make: Callable[[str], Fixture], mode: str) -> None:
     fixture = make(mode)
     fixture.write(fixture.held, 200)
@@ -179,11 +224,7 @@ def test_slots_that_are_killed_while_a_topic_is_paused_or_resumed(make: Callable
         fixture.write(fixture.other, 50)
     outcome = copy(fixture.pipeline)
     assert outcome.stopped == {}
-    if mode == "enabled":
-        fixture.assert_all_copied()
-    else:
-        for topic in (fixture.held, fixture.other):
-            _assert_nothing_lost(fixture, topic)
+    fixture.assert_all_copied()
 
 
 def _assert_nothing_lost(fixture: Fixture, topic: str) -> None:

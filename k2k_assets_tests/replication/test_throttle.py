@@ -20,6 +20,7 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.takeovers import held_by
 
 pytestmark = pytest.mark.integration
 
@@ -95,6 +96,25 @@ def test_whoever_waits_long_for_tokens_stays_alive(
     assert "starts again" not in caplog.text
     assert "fences" not in caplog.text
     assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 4
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_newer_instance_takes_over_from_one_that_waits_for_tokens(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("large"))
+    produce(clusters.source_servers, topic, [Record(b"%d" % n, bytes(200_000)) for n in range(2)])
+    pipeline = throttled(clusters, tmp_path, mode, [topic], throttle={"bytesPerSecond": 1000})
+    first = Running(pipeline, 1)
+    first.await_copied(1)
+    older = held_by(clusters, pipeline, 1)
+    second = Running(pipeline, 1)
+    # The first one has minutes to wait; the second one begins without debt.
+    wait_until(lambda: held_by(clusters, pipeline, 1) > older >= 0, 60, "the newer instance to take over")
+    second.await_copied(1)
+    second.end()
+    first.end()
+    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 2
 
 
 @pytest.mark.parametrize("step", ["write", "before_commit"])

@@ -128,9 +128,9 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
 
     def run(plans: Any) -> list[SlotResult]:
         new = [PROCESSES.Process(target=copy_slot, args=(plan,), daemon=True) for plan in plans]
-        workers.extend(new)
         for worker in new:
             worker.start()
+            workers.append(worker)
         for worker in new:
             worker.join()
         if any(worker.exitcode for worker in new):
@@ -138,6 +138,7 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
         return [SlotResult(plan.slot, "", "", {}, {}) for plan in plans]
 
     def kill() -> None:
+        wait_until(lambda: workers, 30, "a slot to kill")
         for worker in workers:
             worker.kill()
 

@@ -13,6 +13,7 @@ import argparse
 import timeit
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
@@ -105,6 +106,9 @@ class Records:
 
     def before(self, index: int) -> Records:
         return Records(self.all_keys[:index], self.all_values[:index])
+
+    def select(self, kept: Sequence[bool]) -> Records:
+        return Records(list(compress(self.all_keys, kept)), list(compress(self.all_values, kept)))
 
 
 class _AnyRegistry:

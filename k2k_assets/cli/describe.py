@@ -112,6 +112,8 @@ def _note(one: CommittedPosition) -> str:
         notes.append(str(one.paused))
     if one.last is None:
         notes.append("gone from the source, or hidden")
+    if one.record and one.record.dropped:
+        notes.append(f"{plural(one.record.dropped, 'record')} left out by rules since the last start")
     if one.record and one.record.overridden:
         notes.append(f"set by hand by {one.record.overridden.by}")
     return ", ".join(notes)
@@ -128,6 +130,8 @@ def _partition(one: CommittedPosition) -> dict[str, Any]:
         "committed": record.position if record else None,
         "last": one.last,
     }
+    if record and record.dropped:
+        row["dropped"] = record.dropped
     if one.stopped:
         row |= {"stopped": render(one.stopped, with_code=False), "stop_code": one.stopped.code}
     if one.paused:

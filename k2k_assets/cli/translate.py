@@ -116,6 +116,7 @@ def _document(rows: list[TranslatedOffset], timestamp: int | None, side: str) ->
             f"{side}Partition": row.to_partition,
             f"{side}Offset": row.to_offset,
             "state": row.state,
+            **({"droppedBy": row.dropped_by} if row.dropped_by else {}),
         }
         for row in rows
     ]
@@ -144,6 +145,8 @@ def _words(rows: list[TranslatedOffset], timestamp: int | None, end: int | None)
         place = "nowhere" if row.to_topic is None else f"{row.to_topic}-{row.to_partition}"
         offset = "" if row.to_offset is None else f" at {row.to_offset}"
         note = f": {_what_to_do(row, end)}" if row.state in _WHAT_TO_DO else ""
+        if row.dropped_by:
+            note += f" (the record at {row.offset} was left out by the rule {row.dropped_by!r})"
         lines.append(f"  -> {place}{offset}   {row.state}{note}")
     return "\n".join(lines)
 

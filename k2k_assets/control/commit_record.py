@@ -60,6 +60,7 @@ class _Value(wire.Value, frozen=True):
     log_start: int | None = None
     target_began: int | None = None
     overridden: _Overridden | None = None
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class CommitRecord:
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
         target_began: Target offset at which copying began behind the copy of another tool (`k2k-tool adopt`); None if
             no such copy was adopted.
+        dropped: Records left out on purpose by this generation so far.
     """
 
     group: str
@@ -140,6 +142,7 @@ class CommitRecord:
     epoch_end: int | None = None
     log_start: int | None = None
     target_began: int | None = None
+    dropped: int = 0
     version: ClassVar[int] = VERSION
 
     @property

@@ -1,7 +1,8 @@
 """The mapping record: where one transaction copied the records of one source partition to.
 
 It is written in the same target transaction as the data. The covered source range is written even when no record of it
-went to the target, so that "no record went there" differs from "a mapping record is missing".
+went to the target, so that "no record went there" differs from "a mapping record is missing". Records that were left
+out on purpose are named as such, with the rule.
 """
 
 from __future__ import annotations
@@ -41,6 +42,18 @@ class MappedPartition(wire.Fields, frozen=True):
     runs: tuple[Run, ...]
 
 
+class DroppedBy(wire.Fields, frozen=True):
+    """The records that a rule left out.
+
+    Attributes:
+        rule: Name of the rule.
+        ranges: First source offset of each range, and the offset after its last record; ordered, disjoint.
+    """
+
+    rule: str
+    ranges: tuple[tuple[int, int], ...]
+
+
 class _Value(wire.Value, frozen=True):
     pipeline: str
     cluster: str
@@ -54,6 +67,7 @@ class _Value(wire.Value, frozen=True):
     targets: tuple[MappedPartition, ...]
     settings: str | None = None
     override: str | None = None
+    dropped: tuple[DroppedBy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,7 @@ class MappingRecord:
             it cancels all earlier runs at or after `covered_from`. None in records of copies.
         settings: Fingerprint of the settings of the copy (`control/copy_settings.py`); None in records of releases that
             did not note it.
+        dropped: The records that were left out on purpose, by rule. The ranges of all rules are disjoint.
     """
 
     group: str
@@ -95,6 +110,7 @@ class MappingRecord:
     targets: tuple[MappedPartition, ...]
     override: str | None = None
     settings: str | None = None
+    dropped: tuple[DroppedBy, ...] = ()
 
     version: ClassVar[int] = VERSION
 

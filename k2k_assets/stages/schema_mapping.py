@@ -73,12 +73,10 @@ class SchemaMapper:
                 end = next(i for i, payload in enumerate(before) if payload and payload[:PREFIX] == found.prefix)
                 fault = found.reason(chunk, columns, end, facet)
                 new[facet] = prefixes[facet].mapped(before[:end])
-        chunk.records = RewrittenColumns(
-            columns.before(end) if fault else columns,
-            new.get("key", keys)[:end],
-            new.get("value", values)[:end],
-        )
-        chunk.rewritten, chunk.fault = True, fault or chunk.fault
+        if fault:
+            chunk.cut(end, fault)
+        chunk.records = RewrittenColumns(chunk.columns(), new.get("key", keys)[:end], new.get("value", values)[:end])
+        chunk.rewritten = True
         return chunk
 
     def _prefixes(self, topic: str) -> dict[Facet, _Prefixes]:

@@ -50,6 +50,8 @@ class TranslatedOffset(NamedTuple):
         to_partition: Partition on the other side; None if the partition is not replicated.
         to_offset: Next offset to read there; None if there is no answer.
         state: `exact`, `ahead`, `unknown`, `not replicated`, `expired` or `may be read again`; see docs/offsets.md.
+        dropped_by: Rule by which the source record at the position was left out on purpose; the answer is the next
+            record that was copied. None if it was not left out.
     """
 
     topic: str
@@ -59,6 +61,7 @@ class TranslatedOffset(NamedTuple):
     to_partition: int | None
     to_offset: int | None
     state: str
+    dropped_by: str | None = None
 
 
 def translate_offsets(
@@ -129,7 +132,7 @@ class OffsetTranslator:
             source, target = stack.enter_context(both_clusters(found, TIMEOUT))
             reachable = answering(source, needed=False)
             cluster = reachable.cluster_id() if reachable else _cluster_of_index(found)
-            mappings = stack.enter_context(LiveMappings(found, cluster, target))
+            mappings = stack.enter_context(LiveMappings(found, cluster, target, with_dropped=True))
             mappings.catch_up(())
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
             known = routes(found, cluster, copied, reachable, target)
@@ -142,7 +145,8 @@ class OffsetTranslator:
         mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
         asked = TopicPartition(topic, partition)
         end = (self.source_logs([asked]) or {}).get(asked)
-        return _rows(asked, positions, on_target(self.routes, mapping, positions, end))
+        rows = _rows(asked, positions, on_target(self.routes, mapping, positions, end))
+        return [row._replace(dropped_by=mapping.rule_at(row.offset)) for row in rows]
 
     def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
         """Translates positions on the target back to positions on the source; see `translate_offsets`."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.added_headers import AddedHeaders
-from k2k_assets.transport.headers import Headers, with_added
+from k2k_assets.transport.dropped import DroppedRecords
+from k2k_assets.transport.headers import Headers, of_name, with_added
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,15 @@ class Columns(Records, Protocol):
         ...
 
     def before(self, index: int) -> Columns:
-        """The records before the one at `index`, which must not be the first."""
+        """The records before the one at `index`; none if that is the first."""
+        ...
+
+    def select(self, kept: Sequence[bool]) -> Columns:
+        """The records that stay, maybe none.
+
+        Args:
+            kept: Whether a record stays, for each of them.
+        """
         ...
 
 
@@ -105,7 +114,9 @@ class Chunk:
         keep_timestamps: Whether the source's timestamps are copied.
         rewritten: Whether a stage has replaced keys or values.
         fault: Why the records behind these were left out of the chunk; None if none were.
+        carried: Name of headers that are copied even if the others are not; empty if there is none.
         added: Headers that each record gets behind its own. Each stage puts its headers at the end.
+        dropped: The records that stages have left out; None if there are none. Then `records` may be empty.
     """
 
     source: TopicPartition
@@ -116,7 +127,9 @@ class Chunk:
     keep_timestamps: bool = True
     rewritten: bool = False
     fault: StopReason | None = None
+    carried: str = ""
     added: AddedHeaders = ()
+    dropped: DroppedRecords | None = None
 
     @property
     def count(self) -> int:
@@ -134,6 +147,11 @@ class Chunk:
         return self.records.last_offset
 
     @property
+    def end(self) -> int:
+        """Source offset after the last record, also if it was dropped."""
+        return self.last_offset + 1 if self.dropped is None else self.dropped.end
+
+    @property
     def contiguous(self) -> bool:
         """Whether the source offsets have no gap."""
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
@@ -141,8 +159,8 @@ class Chunk:
     @property
     def unchanged(self) -> bool:
         """Whether the chunk can be written undecoded: no stage changes records or has to look into them."""
-        kept = self.keep_headers and self.keep_timestamps and not (self.rewritten or self.added) and self.fault is None
-        return kept and self.target_partition is not None
+        changed = self.rewritten or self.added or self.dropped is not None or self.fault is not None
+        return self.keep_headers and self.keep_timestamps and not changed and self.target_partition is not None
 
     def columns(self) -> Columns:
         """Decodes the records, once."""
@@ -150,28 +168,55 @@ class Chunk:
         self.records = columns
         return columns
 
+    def drop(self, kept: Sequence[bool], rule: str) -> None:
+        """Leaves records out on purpose.
+
+        Args:
+            kept: Whether a record stays, for each of them.
+            rule: Name of the rule by which the others are left out.
+        """
+        if all(kept):
+            return
+        columns = self.columns()
+        if self.dropped is None:
+            self.dropped = DroppedRecords(columns.offsets(), columns.leader_epoch)
+        self.dropped.add(kept, rule)
+        self.records = columns.select(kept)
+
+    def cut(self, index: int, fault: StopReason) -> None:
+        """Takes a record and all behind it out of the chunk, because it cannot be copied.
+
+        Args:
+            index: Index of the record.
+            fault: The stop reason for its partition.
+        """
+        columns = self.columns()
+        if self.dropped is not None:
+            self.dropped = self.dropped.below(columns.offsets()[index])
+        self.records, self.fault = columns.before(index), fault
+
     def readable(self) -> tuple[Chunk | None, StopReason | None]:
         """Decodes the chunk up to the first unreadable record.
 
         Returns:
-            The chunk with the readable records, None if there are none; and the stop reason of the first unreadable
-            record, None if all are readable.
+            The chunk with the readable records, None if there are none and none were dropped; and the stop reason of
+            the first unreadable record, None if all are readable.
         """
-        if not self.count:
-            return None, self.fault
-        columns = self.columns()
-        if not self.keep_headers:
-            return self, self.fault
-        try:
-            columns.headers()
-        except UnreadableRecord as fault:
-            return replace(self, records=columns.before(fault.index)) if fault.index else None, fault.reason
-        return self, self.fault
+        if self.count:
+            columns = self.columns()
+            try:
+                if self.keep_headers:
+                    columns.headers()
+            except UnreadableRecord as found:
+                self.cut(found.index, found.reason)
+        return self if self.count or self.dropped is not None else None, self.fault
 
     def written_headers(self) -> Sequence[Headers | None] | None:
         """The headers with which each record is written; None if no record has any."""
         columns = self.columns()
         own = columns.headers() if self.keep_headers else None
+        if self.carried and not self.keep_headers:
+            own = of_name(columns.headers(), self.carried)
         return with_added(own, self.added, self.source, columns.offsets()) if self.added else own
 
     def to_arrow(self) -> pa.RecordBatch:

@@ -16,6 +16,11 @@ Headers = list[tuple[str, bytes | None]]
 """The headers of a record, in their order; a name may occur more than once."""
 
 
+def of_name(own: Sequence[Headers | None], name: str) -> list[Headers | None]:
+    """The headers of one name only, of each record."""
+    return [[header for header in has if header[0] == name] if has else None for has in own]
+
+
 def with_added(
     own: Sequence[Headers | None] | None, added: AddedHeaders, source: TopicPartition, offsets: Sequence[int]
 ) -> Sequence[Headers]:

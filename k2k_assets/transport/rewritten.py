@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 from k2k_assets.transport.chunk import Columns
 from k2k_assets.transport.headers import Headers
@@ -60,3 +61,7 @@ class RewrittenColumns:
 
     def before(self, index: int) -> RewrittenColumns:
         return RewrittenColumns(self._columns.before(index), self._keys[:index], self._values[:index])
+
+    def select(self, kept: Sequence[bool]) -> RewrittenColumns:
+        keys, values = list(compress(self._keys, kept)), list(compress(self._values, kept))
+        return RewrittenColumns(self._columns.select(kept), keys, values)

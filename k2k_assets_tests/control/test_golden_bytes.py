@@ -18,7 +18,7 @@ from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.group_versions import Version
 from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
-from k2k_assets.control.mapping_records import MappedPartition, MappingKey, MappingRecord, parse_key
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingKey, MappingRecord, parse_key
 from k2k_assets.control.pause_records import Pause, pause_key, pause_value
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
@@ -77,6 +77,9 @@ MAPPING = MappingRecord(
         MappedPartition(ODD, "tid", 4, ()),
     ),
     settings="a1b2c3d4",
+)
+LEFT_OUT = replace(
+    MAPPING, targets=(), dropped=(DroppedBy(ODD, ((1000, 1003), (1007, MAX))), DroppedBy("marker", ((1003, 1005),)))
 )
 NOTHING = replace(MAPPING, topic=ODD, targets=(), settings=None, override=ODD)
 CLAIM = Claim("sid", 3, "k2k.p.g.0", "c1", 17, 0, ODD)
@@ -159,6 +162,17 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'{"version":1,"pipeline":"p","cluster":"c","sourceTopicId":"sid","generation":17,"slot":1,'
         b'"sequence":42,"time":1700000000000,"from":1000,"to":1012,"targets":[],"override":"' + ODD_JSON + b'"}',
     ),
+    "mapping, left out": (
+        LEFT_OUT.value_bytes(),
+        b'{"version":1,"pipeline":"p","cluster":"c","sourceTopicId":"sid","generation":17,"slot":1,'
+        b'"sequence":42,"time":1700000000000,"from":1000,"to":1012,"targets":[],"settings":"a1b2c3d4",'
+        b'"dropped":[{"rule":"' + ODD_JSON + b'","ranges":[[1000,1003],[1007,9223372036854775807]]},'
+        b'{"rule":"marker","ranges":[[1003,1005]]}]}',
+    ),
+    "commit, left out": (
+        replace(COMMIT, dropped=5).value_bytes(),
+        COMMIT.value_bytes()[:-1] + b',"dropped":5}',
+    ),
     "claim key": (
         CLAIM.key_bytes("g"),
         b'{"kind":"claim","group":"g","topicId":"sid","partition":3,"transactionalId":"k2k.p.g.0","claim":"c1"}',
@@ -227,6 +241,11 @@ def test_a_record_has_the_bytes_that_it_always_had(kind: str) -> None:
     assert written == golden
 
 
+def test_a_commit_record_tells_how_many_records_were_left_out() -> None:
+    left_out = replace(COMMIT, dropped=5)
+    assert CommitRecord.parse(left_out.key_bytes(), left_out.value_bytes(), "there") == left_out
+
+
 @pytest.mark.parametrize("record", [COMMIT, START, OVERRIDE], ids=lambda record: record.kind)
 def test_the_bytes_of_a_commit_record_are_read_as_what_was_written(record: CommitRecord) -> None:
     key = key_bytes("k2k.g", "c", TopicPartition("orders", 7))
@@ -236,7 +255,11 @@ def test_the_bytes_of_a_commit_record_are_read_as_what_was_written(record: Commi
 
 @pytest.mark.parametrize(
     ("record", "kinds"),
-    [(MAPPING, ("mapping key", "mapping")), (NOTHING, ("mapping key, odd", "mapping, override"))],
+    [
+        (MAPPING, ("mapping key", "mapping")),
+        (LEFT_OUT, ("mapping key", "mapping, left out")),
+        (NOTHING, ("mapping key, odd", "mapping, override")),
+    ],
 )
 def test_the_bytes_of_a_mapping_record_are_read_as_what_was_written(
     record: MappingRecord, kinds: tuple[str, str]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import compress
+from typing import NamedTuple, TypeVar
 
 from k2k_assets.core.stops.reasons import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
@@ -21,6 +22,8 @@ from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.interface import Delivery, Polled, Position
 from k2k_assets_tests.support.clock import FakeClock
+
+T = TypeVar("T")
 
 BY_RECORD = Capabilities(needs_decoding=True, keeps_batches=False, reports_batches=False, knows_commit_outcome=False)
 BY_BATCH = Capabilities(needs_decoding=False, keeps_batches=True, reports_batches=True, knows_commit_outcome=True)
@@ -82,6 +85,20 @@ class ListRecords:
             self.given_timestamps and self.given_timestamps[:index],
             self.given_headers and self.given_headers[:index],
             self.epoch,
+        )
+
+    def select(self, kept: Sequence[bool]) -> ListRecords:
+        def left(column: Sequence[T] | None) -> list[T] | None:
+            return None if column is None else list(compress(column, kept))
+
+        return ListRecords(
+            list(compress(self.at, kept)),
+            left(self.given_keys),
+            left(self.given_values),
+            left(self.given_timestamps),
+            left(self.given_headers),
+            self.epoch,
+            self.unreadable,
         )
 
     def size(self) -> int:

@@ -8,7 +8,7 @@ from functools import partial
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics, ensure_control_topics
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
@@ -47,6 +47,7 @@ class HandCopy:
         time: int = 1,
         settings: CopySettings | None = None,
         noted: bool = True,
+        dropped: Sequence[DroppedBy] = (),
     ) -> MappingRecord:
         """Writes one mapping record; the target topic has the same name and partition.
 
@@ -70,6 +71,7 @@ class HandCopy:
             covered_to=covered[1],
             targets=(mapped,) if runs else (),
             settings=fingerprint if noted else None,
+            dropped=tuple(dropped),
         )
         self.write(self.pipeline.offset_mapping.topic, record.key_bytes(), record.value_bytes())
         return record

@@ -11,12 +11,13 @@ from typing import cast
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
+from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.runs import Run, merge
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
-from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
@@ -40,13 +41,15 @@ def mapping_record(
     time: int = 0,
     topic_id: str = "sid",
     group: str = GROUP,
+    dropped: Iterable[DroppedRange] = (),
 ) -> MappingRecord:
     """A record of source topic `s`; runs into partition 0 of target topic `t`, or by target partition."""
     by_target = runs if isinstance(runs, dict) else {0: [Run(*run) for run in runs]}
     targets = tuple(MappedPartition("t", "tid", p, tuple(of_p)) for p, of_p in by_target.items() if of_p)
     generation, sequence = order
+    by = tuple(DroppedBy(rule, tuple(ranges)) for rule, ranges in by_rule(dropped).items())
     return MappingRecord(
-        group, "s", partition, "p", CLUSTERS[0], topic_id, generation, 0, sequence, time, *covered, targets
+        group, "s", partition, "p", CLUSTERS[0], topic_id, generation, 0, sequence, time, *covered, targets, dropped=by
     )
 
 
@@ -159,7 +162,7 @@ class LocalIndex:
 
     def maps(self) -> dict[SourcePartition, PartitionMap]:
         reader = self.reader()
-        return {source: reader.partition_map(source) for source in reader.sources()}
+        return {source: reader.partition_map(source, with_dropped=True) for source in reader.sources()}
 
 
 def folded_at_once(records: Iterable[MappingRecord]) -> dict[SourcePartition, PartitionMap]:
@@ -168,12 +171,21 @@ def folded_at_once(records: Iterable[MappingRecord]) -> dict[SourcePartition, Pa
     for record in records:
         source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
         by_source.setdefault(source, []).append(record)
-    return {source: PartitionMap.of(source, None, fold(PartitionMapping(), of)) for source, of in by_source.items()}
+    folds = {source: fold(PartitionMapping(), of, with_dropped=True) for source, of in by_source.items()}
+    return {
+        source: PartitionMap.with_dropped(
+            source, None, tuple(of.covered), {target: RunTable.of(runs) for target, runs in of.runs.items()}
+        )
+        for source, of in folds.items()
+    }
 
 
 @st.composite
 def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[MappingRecord]:
-    """Copies of two source partitions into three target partitions, with gaps, re-copies, lost and empty records."""
+    """Copies of two source partitions into three target partitions.
+
+    With gaps, re-copies, lost and empty records, and ranges that one of two rules has left out.
+    """
     positions = [draw(st.integers(0, 5)) for _ in range(partitions)]
     ends = [draw(st.integers(0, 9)) for _ in range(3)]
     records = []
@@ -184,16 +196,22 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
             positions[partition] = draw(st.integers(0, positions[partition]))
         start = positions[partition]
         runs: dict[int, list[Run]] = {}
+        dropped: list[DroppedRange] = []
         for offset in range(start, start + draw(st.integers(0, 7))):
             positions[partition] = offset + 1
-            target = draw(st.sampled_from([0, 0, 0, 0, 1, 2, None]))
-            if target is not None:
+            target = draw(st.sampled_from([0, 0, 0, 0, 1, 2, None, "a", "a", "b"]))
+            if isinstance(target, str):
+                follow = bool(dropped) and dropped[-1].end == offset
+                extend(dropped, [DroppedRange(target, offset, offset + 1)], follow)
+            elif target is not None:
                 runs.setdefault(target, []).append(Run(offset, ends[target], 1))
                 ends[target] += draw(st.sampled_from([1, 1, 1, 2]))
         merged = {target: merge(of_target) for target, of_target in sorted(runs.items())}
         order = (1 + number // 5, number)
         if kind != "lost":
-            records.append(mapping_record(order, (start, positions[partition]), merged, partition, time=number))
+            records.append(
+                mapping_record(order, (start, positions[partition]), merged, partition, time=number, dropped=dropped)
+            )
         ends = [end + 1 for end in ends]
     return records
 

@@ -27,6 +27,19 @@ class Target(NamedTuple):
     partition: int
 
 
+def nowhere(rule: str) -> Target:
+    """Stands for the target of records that a rule left out on purpose.
+
+    A range that was left out is a run whose target offsets are its source offsets, so it is cut and merged as runs are.
+    """
+    return Target("", rule, -1)
+
+
+def is_nowhere(target: Target) -> bool:
+    """Whether a target stands for records that were left out on purpose."""
+    return not target.topic
+
+
 class Covered(NamedTuple):
     """A covered source range: start inclusive, end exclusive."""
 
@@ -63,12 +76,13 @@ class LateRecord(Exception):
     """A record is older than one that was folded before it; only a fold of all records can place it."""
 
 
-def fold(mapping: PartitionMapping, records: Iterable[MappingRecord]) -> PartitionMapping:
+def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropped: bool = False) -> PartitionMapping:
     """Adds records to a partition's mapping, in their own order.
 
     Args:
         mapping: The mapping, which is changed in place.
         records: Records of this source partition and topic id, in any order.
+        with_dropped: Whether the ranges that were left out on purpose are added too, as runs into `nowhere`.
 
     Returns:
         The mapping.
@@ -88,6 +102,9 @@ def fold(mapping: PartitionMapping, records: Iterable[MappingRecord]) -> Partiti
         for target in record.targets:
             key = Target(target.topic, target.topic_id, target.partition)
             added.setdefault(key, []).extend(target.runs)
+        for each in record.dropped if with_dropped else ():
+            ranges = added.setdefault(nowhere(each.rule), [])
+            ranges.extend(Run(start, start, end - start) for start, end in each.ranges)
     for key, runs in added.items():
         mapping.runs[key] = merge([*mapping.runs.get(key, ()), *runs])
     mapping.runs = {key: runs for key, runs in mapping.runs.items() if runs}

@@ -81,6 +81,7 @@ class InMemoryMapping:
         is_doubtful: Whether records may have been deleted before they were read; then the next record may belong to a
             copy that began anywhere.
         marks: Records at which `drop` can cut, oldest first.
+        with_dropped: Whether the ranges that were left out on purpose are kept too, as tables of `fold.nowhere`.
     """
 
     since: int = 0
@@ -91,19 +92,23 @@ class InMemoryMapping:
     recopied: dict[int, int] = field(default_factory=dict)
     is_doubtful: bool = False
     marks: list[Mark] = field(default_factory=list)
+    with_dropped: bool = False
 
     @classmethod
-    def behind(cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False) -> InMemoryMapping:
+    def behind(
+        cls, known: PartitionMap, newest: Order = NEVER, is_doubtful: bool = False, with_dropped: bool = False
+    ) -> InMemoryMapping:
         """Makes a mapping that continues where an index ends.
 
         Args:
             known: The index's coverage, and the last run into each target partition.
             newest: Order of the newest record in the index.
             is_doubtful: Whether records may have been lost since that one.
+            with_dropped: As the attribute.
         """
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
-        since = known.covered_end if ends else 0
-        return cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful)
+        since = known.covered_end if ends or with_dropped else 0
+        return cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
 
     @property
     def covered_end(self) -> int:
@@ -133,7 +138,7 @@ class InMemoryMapping:
         if self.is_doubtful:
             self._break_off_before(min(records, key=lambda record: (record.generation, record.sequence)))
         added = PartitionMapping(covered=list(self.covered), newest=self.newest)
-        fold(added, records)
+        fold(added, records, self.with_dropped)
         self.covered, self.newest = added.covered, added.newest
         if start < end or _goes_back(records):
             for each in placed:
@@ -189,9 +194,9 @@ class InMemoryMapping:
             below: The index's map of positions below `since`.
         """
         covered = self._covered_with(below.covered)
-        tables = {}
-        for target in {*self.tables, *self.ends, *below.runs}:
-            first = run_tables.before(below.runs.get(target, NO_RUNS), self.since)
+        tables, indexed = {}, below.tables
+        for target in {*self.tables, *self.ends, *indexed}:
+            first = run_tables.before(indexed.get(target, NO_RUNS), self.since)
             second = self.tables.get(target, NO_RUNS)
             if target in self.ends:
                 last = self.ends[target]

@@ -20,9 +20,11 @@ class InMemoryMappings:
     Args:
         group: The pipeline's `group.id`, or `ANY_GROUP`.
         mark_every: Records of so many milliseconds are dropped together.
+        with_dropped: Whether the ranges that were left out on purpose are kept too (`InMemoryMapping`).
     """
 
-    def __init__(self, group: str, mark_every: int) -> None:
+    def __init__(self, group: str, mark_every: int, with_dropped: bool = False) -> None:
+        self._with_dropped = with_dropped
         self._group = group
         self._mark_every = mark_every
         self._owners: dict[SourcePartition, str] = {}
@@ -103,7 +105,7 @@ class InMemoryMappings:
             self._others.setdefault((group, source), InMemoryMapping()).extend(placed, self._mark_every)
             return
         self._partition_of[source] = placed[-1].partition
-        self._own.setdefault(source, InMemoryMapping()).extend(placed, self._mark_every)
+        self._own.setdefault(source, InMemoryMapping(with_dropped=self._with_dropped)).extend(placed, self._mark_every)
         self._alone.pop(source, None)
 
     def _owner(self, source: SourcePartition, group: str) -> str:

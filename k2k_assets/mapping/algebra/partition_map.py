@@ -19,14 +19,14 @@ A covered offset that is in no run was copied nowhere. Of an offset that is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target
+from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target, is_nowhere, nowhere
 
 Offsets = NDArray[np.int64]
 
@@ -109,6 +109,8 @@ class PartitionMap:
         log_start: Log start of the source partition when copying of it began; None if not known.
         target_began: Target offset at which copying began behind the copy of another tool; of that copy nothing is
             known. None if no such copy was adopted.
+        dropped: The ranges that were left out on purpose, by rule, as runs whose target offsets mean nothing; empty if
+            the reader did not ask for them.
     """
 
     source: SourcePartition
@@ -117,6 +119,7 @@ class PartitionMap:
     runs: Mapping[Target, RunTable]
     log_start: int | None = None
     target_began: int | None = None
+    dropped: Mapping[str, RunTable] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -125,6 +128,34 @@ class PartitionMap:
         """Makes a map from a fold of mapping records; the fold may be extended afterwards."""
         runs = {target: RunTable.of(runs) for target, runs in mapping.runs.items() if runs}
         return cls(source, began, tuple(mapping.covered), runs, log_start)
+
+    @classmethod
+    def with_dropped(
+        cls,
+        source: SourcePartition,
+        began: int | None,
+        covered: tuple[Covered, ...],
+        tables: Mapping[Target, RunTable],
+        log_start: int | None = None,
+        target_began: int | None = None,
+    ) -> PartitionMap:
+        """Makes a map from tables, of which those of `fold.nowhere` are the ranges that were left out."""
+        runs = {target: table for target, table in tables.items() if not is_nowhere(target)}
+        dropped = {target.topic_id: table for target, table in tables.items() if is_nowhere(target)}
+        return cls(source, began, covered, runs, log_start, target_began, dropped)
+
+    @property
+    def tables(self) -> Mapping[Target, RunTable]:
+        """The runs, and the ranges that were left out under `fold.nowhere` of their rules."""
+        return {**self.runs, **{nowhere(rule): table for rule, table in self.dropped.items()}}
+
+    def rule_at(self, offset: int) -> str | None:
+        """The rule by which the record at a source offset was left out; None if it was not, or that is not known."""
+        for rule, table in self.dropped.items():
+            run = int(np.searchsorted(table.source_starts, offset, side="right")) - 1
+            if run >= 0 and offset < table.source_starts[run] + table.counts[run]:
+                return rule
+        return None
 
     def reaching(self, position: int) -> PartitionMap:
         """The map, extended to the committed position of the copy by an empty covered range.

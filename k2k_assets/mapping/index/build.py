@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.home import index_directory
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.fold import nowhere
 from k2k_assets.mapping.index import schemas
 from k2k_assets.mapping.index.jobs import SparkJobs
 from k2k_assets.mapping.index.manifest import (
@@ -40,6 +41,7 @@ from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 
 LOCK_SECONDS = 120.0
+_NOWHERE = nowhere("").topic
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,17 @@ class MappingIndex:
 
     def runs(self, spark: SparkSession) -> DataFrame:
         """The runs, columns `schemas.RUNS`: merged within each segment, but not across segments."""
+        return self._rows(spark).where(F.col("target_topic") != _NOWHERE)
+
+    def dropped(self, spark: SparkSession) -> DataFrame | None:
+        """The ranges that were left out on purpose, as runs into `fold.nowhere` of a rule; None if there are none."""
+        rows = self.portions.filter(pc.greater(pc.list_value_length(self.portions["dropped"]), 0))
+        if not len(rows):
+            return None
+        found = self._valid(spark, self._read(spark, self._files(rows), "_metadata.file_name"), rows)
+        return found.where(F.col("target_topic") == _NOWHERE)
+
+    def _rows(self, spark: SparkSession) -> DataFrame:
         cut = self._cut_segments()
         rows = self.portions.filter(pc.not_equal(self.portions["file"], ""))
         is_cut = of_segments(rows, cut)

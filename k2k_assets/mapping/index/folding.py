@@ -19,7 +19,7 @@ from itertools import compress, pairwise
 import numpy as np
 import pyarrow as pa
 
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target, is_nowhere
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
 from k2k_assets.mapping.index.portions import SettingsRange, joined, joined_settings
@@ -34,7 +34,11 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The fold of one source partition's records; fields as in `Portion`."""
+    """The fold of one source partition's records; fields as in `Portion`.
+
+    Attributes:
+        dropped: The ranges that were left out, under `fold.nowhere` of each rule.
+    """
 
     source: SourcePartition
     start: int
@@ -49,6 +53,7 @@ class Folded:
     until: int
     records: int
     runs: dict[Target, RunTable]
+    dropped: dict[Target, RunTable]
 
 
 def folded(rows: pa.Table) -> Iterator[Folded]:
@@ -92,7 +97,8 @@ def _fold(rows: pa.Table) -> Folded:
         since=int(times.min()),
         until=int(times.max()),
         records=len(firsts),
-        runs=runs,
+        runs={target: table for target, table in runs.items() if not is_nowhere(target)},
+        dropped={target: table for target, table in runs.items() if is_nowhere(target)},
     )
 
 

@@ -21,7 +21,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.algebra.fold import NEVER
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
-from k2k_assets.mapping.index.portion_columns import runs_of
+from k2k_assets.mapping.index.portion_columns import rows_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
@@ -76,7 +76,7 @@ class SparkJobs:
             rows = pa.Table.from_batches(batches, schema=_PORTIONS_OF_TASK)
             yield from _batches(merge_portions(root, segment, from_table(rows)))
 
-        tasks = min(_MOST_TASKS, 1 + int(runs_of(portions).sum()) // _RUNS_OF_TASK)
+        tasks = min(_MOST_TASKS, 1 + int(rows_of(portions).sum()) // _RUNS_OF_TASK)
         frame: DataFrame = self._spark.createDataFrame(portions, _PORTIONS)
         return complete(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
 

@@ -52,7 +52,7 @@ class Candidate:
 
     Attributes:
         name: Name of the segment.
-        runs: Number of its valid runs.
+        runs: Number of its valid runs, and of the ranges that were left out on purpose.
         since: Time of its oldest record.
         until: Time of its newest record.
     """

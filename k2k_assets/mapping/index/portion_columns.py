@@ -37,10 +37,13 @@ class PortionsBySource:
 
     Args:
         rows: Table of portions.
+
+    Attributes:
+        rows: The same table, in one piece.
     """
 
     def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows.combine_chunks()
+        self.rows = rows.combine_chunks()
 
     def sources(self) -> list[SourcePartition]:
         """All source partitions of the table, in order."""
@@ -49,12 +52,12 @@ class PortionsBySource:
     def of(self, source: SourcePartition) -> list[Portion]:
         """The portions of a source partition, in order."""
         first, after = self._places.get(source, (0, 0))
-        return from_table(self._rows.slice(first, after - first))
+        return from_table(self.rows.slice(first, after - first))
 
     @cached_property
     def _places(self) -> dict[SourcePartition, tuple[int, int]]:
-        bounds = groups(self._rows, SOURCE)
-        heads = self._rows.select(SOURCE).take(pa.array(bounds[:-1], pa.int64()))
+        bounds = groups(self.rows, SOURCE)
+        heads = self.rows.select(SOURCE).take(pa.array(bounds[:-1], pa.int64()))
         return dict(zip(sources_of(heads), pairwise(bounds), strict=True))
 
 
@@ -162,6 +165,12 @@ def runs_of(rows: pa.Table) -> Column:
     return _sum_of_pieces(rows, "rows")
 
 
+def rows_of(rows: pa.Table) -> Column:
+    """Number of rows that each portion has in its file: runs, and ranges that were left out."""
+    ranges = _sum_of_pieces(rows, "rows", "dropped")
+    return runs_of(rows) + ranges
+
+
 def mapped_of(rows: pa.Table) -> Column:
     """Number of source records that the valid runs of each row map."""
     return _sum_of_pieces(rows, "mapped")
@@ -217,8 +226,8 @@ def _only(rows: pa.Table, wanted: _Rows) -> pa.Table:
     return rows.filter(pa.array(wanted))
 
 
-def _sum_of_pieces(rows: pa.Table, name: str) -> Column:
-    lists = rows["pieces"].combine_chunks()
+def _sum_of_pieces(rows: pa.Table, name: str, of: str = "pieces") -> Column:
+    lists = rows[of].combine_chunks()
     ends = np.cumsum(numbers(pc.list_value_length(lists)))
     sums = np.concatenate(([0], np.cumsum(numbers(pc.struct_field(pc.list_flatten(lists), name)))))
     of_rows: Column = np.diff(sums[np.concatenate(([0], ends))])

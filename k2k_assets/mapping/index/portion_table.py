@@ -56,6 +56,7 @@ PORTIONS = pa.schema(
         skipped=pa.list_(pa.field("element", _COVERED)),
         settings=pa.list_(pa.field("element", _UNDER)),
         set_at=pa.list_(pa.field("element", pa.int64(), nullable=False)),
+        dropped=pa.list_(pa.field("element", _PIECE)),
     )
 )
 """One row for each segment and source partition; see `Portion` and `PortionPiece`."""
@@ -77,6 +78,7 @@ def to_row(portion: Portion) -> dict[str, object]:
         "skipped": [{"covered_from": start, "covered_to": end} for start, end in portion.skipped],
         "settings": [under._asdict() for under in portion.settings],
         "set_at": list(portion.set_at),
+        "dropped": [_piece_row(piece) for piece in portion.dropped],
     }
 
 
@@ -99,6 +101,7 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         skipped=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row.get("skipped") or ()),
         settings=tuple(SettingsRange(**under) for under in row.get("settings") or ()),
         set_at=tuple(row.get("set_at") or ()),
+        dropped=tuple(_piece(piece) for piece in row.get("dropped") or ()),
     )
 
 

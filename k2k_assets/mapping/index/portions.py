@@ -59,7 +59,7 @@ class Portion:
     Attributes:
         source: The source partition.
         segment: Name of the segment.
-        file: Name of the file in the segment; empty if no record of the range was copied.
+        file: Name of the file in the segment; empty if no record of the range was copied, or left out on purpose.
         start: First source offset of the portion.
         end: Source offset after the portion; the segment's runs at or after it are not valid.
         covered: Covered source ranges: ordered, disjoint, not adjacent.
@@ -74,6 +74,8 @@ class Portion:
         settings: Covered ranges with the settings of their copy (`control/copy_settings.py`), as far as noted.
         set_at: Source offsets to which a position was set by hand. Foreign records may lie on the target between the
             copies below such an offset and those from it on.
+        dropped: The ranges that were left out on purpose, under `fold.nowhere` of each rule: a range is a run whose
+            target offsets are its source offsets. Older releases did not note them.
     """
 
     source: SourcePartition
@@ -91,6 +93,7 @@ class Portion:
     skipped: tuple[Covered, ...] = ()
     settings: tuple[SettingsRange, ...] = ()
     set_at: tuple[int, ...] = ()
+    dropped: tuple[PortionPiece, ...] = ()
 
     @property
     def mapped(self) -> int:
@@ -117,10 +120,20 @@ def by_source(portions: Iterable[Portion]) -> dict[SourcePartition, list[Portion
 
 def by_target(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, PortionPiece]]]]:
     """Groups the pieces of a source partition's portions by target partition, in the order of the portions."""
+    return _grouped((portion, piece) for portion in portions for piece in portion.pieces)
+
+
+def by_rule(portions: Sequence[Portion]) -> list[tuple[Target, list[tuple[Portion, PortionPiece]]]]:
+    """Groups what was left out of a source partition by rule (`fold.nowhere`), in the order of the portions."""
+    return _grouped((portion, piece) for portion in portions for piece in portion.dropped)
+
+
+def _grouped(
+    pieces: Iterable[tuple[Portion, PortionPiece]],
+) -> list[tuple[Target, list[tuple[Portion, PortionPiece]]]]:
     grouped: dict[Target, list[tuple[Portion, PortionPiece]]] = {}
-    for portion in portions:
-        for piece in portion.pieces:
-            grouped.setdefault(piece.target, []).append((portion, piece))
+    for portion, piece in pieces:
+        grouped.setdefault(piece.target, []).append((portion, piece))
     return sorted(grouped.items())
 
 
@@ -174,11 +187,12 @@ def cut(portion: Portion, at: int, load: Load) -> Portion | None:
         return None
     covered, skipped = _cut_ranges(portion.covered, at), _cut_ranges(portion.skipped, at)
     pieces = tuple(left for piece in portion.pieces if (left := _cut_piece(portion, piece, at, load)))
-    file = portion.file if pieces else ""
+    dropped = tuple(left for piece in portion.dropped if (left := _cut_piece(portion, piece, at, load)))
+    file = portion.file if pieces or dropped else ""
     settings = tuple(under._replace(end=min(under.end, at)) for under in portion.settings if under.start < at)
     set_at = tuple(offset for offset in portion.set_at if offset < at)
     kept = replace(portion, end=at, covered=covered, pieces=pieces, file=file)
-    return replace(kept, skipped=skipped, settings=settings, set_at=set_at)
+    return replace(kept, skipped=skipped, settings=settings, set_at=set_at, dropped=dropped)
 
 
 def _cut_ranges(ranges: Iterable[Covered], at: int) -> tuple[Covered, ...]:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from k2k_assets.core.dropped_ranges import DroppedRange
 from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_target, covered_ranges
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_rule, by_target, covered_ranges
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.versions import open_version
@@ -56,6 +57,11 @@ class IndexReader:
         """Makes a reader of a version that is opened already."""
         return cls(manifest, PortionsBySource(portions), SegmentReader(root))
 
+    @property
+    def portions(self) -> pa.Table:
+        """Table of portions, columns `portion_table.PORTIONS`."""
+        return self._portions.rows
+
     def sources(self) -> list[SourcePartition]:
         """All source partitions in the index, including those of topics that were created anew since."""
         return self._portions.sources()
@@ -65,7 +71,9 @@ class IndexReader:
         portions = self._portions.of(source)
         return portions[-1].newest if portions else NEVER
 
-    def partition_map(self, source: SourcePartition, start: int = 0, end: int | None = None) -> PartitionMap:
+    def partition_map(
+        self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False
+    ) -> PartitionMap:
         """The map of a source partition; without coverage if the index does not have it.
 
         Args:
@@ -73,14 +81,35 @@ class IndexReader:
             start: Lowest source position that will be looked up.
             end: Highest source position that will be looked up; None: no limit. Runs that answer no position between
                 the two are left out, except the last run into each target partition.
+            with_dropped: Whether to read the ranges that were left out on purpose too.
 
         Raises:
             IndexReplaced: The version was removed meanwhile.
         """
         portions = self._portions.of(source)
         runs = {target: self._runs(pieces, start, end) for target, pieces in by_target(portions)}
-        began, *starts = self._began.get(source, (None, None, None))
-        return PartitionMap(source, began, covered_ranges(portions), runs, *starts)
+        began, log_start, target_began = self._began.get(source, (None, None, None))
+        ranges = by_rule(portions) if with_dropped else ()
+        dropped = {target.topic_id: self._runs(pieces, start, end) for target, pieces in ranges}
+        return PartitionMap(source, began, covered_ranges(portions), runs, log_start, target_began, dropped)
+
+    def dropped(self, source: SourcePartition, start: int = 0, end: int | None = None) -> list[DroppedRange]:
+        """The ranges of a source partition that were left out on purpose, in order.
+
+        Args:
+            source: The source partition.
+            start: Ranges that end at or before this source offset are left out.
+            end: Ranges that start at or behind this source offset are left out; None: no limit.
+
+        Raises:
+            IndexReplaced: The version was removed meanwhile.
+        """
+        found = []
+        for target, pieces in by_rule(self._portions.of(source)):
+            ranges = self._runs(pieces, start, end)
+            found += [DroppedRange(target.topic_id, run.source_start, run.source_end) for run in ranges]
+        wanted = (each for each in found if each.end > start and (end is None or each.start < end))
+        return sorted(wanted, key=lambda each: each.start)
 
     def _runs(self, pieces: Sequence[tuple[Portion, PortionPiece]], start: int, end: int | None) -> RunTable:
         tables: list[RunTable] = []

@@ -1,8 +1,11 @@
 """Parses mapping records into Arrow rows, a chunk at a time, without a Python object for each run.
 
 There is one row for each record and target partition, with its runs packed as 64-bit triples (source start, target
-start, count); a record without targets has one row without runs. If Arrow's parser fails on a chunk, its records are
-parsed one by one, so that the error names the record, and an ignored record does not take others with it.
+start, count); a record without targets has one row without runs. There is another row for each record and rule by which
+records were left out, whose "target" is `nowhere` and whose runs are the ranges that were left out.
+
+If Arrow's parser fails on a chunk, its records are parsed one by one, so that the error names the record, and an
+ignored record does not take others with it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import pyarrow.json
 from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
 from k2k_assets.kafka.messages import Message
+from k2k_assets.mapping.algebra.fold import nowhere
 
 RUN_BYTES = 3 * 8
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
@@ -45,6 +49,7 @@ _MAPPED = pa.struct(
         ("runs", pa.list_(pa.list_(pa.int64()))),
     ]
 )
+_DROPPED = pa.struct([("rule", pa.string()), ("ranges", pa.list_(pa.list_(pa.int64())))])
 _DOCUMENT = pa.schema(
     [
         ("version", pa.int64()),
@@ -53,9 +58,10 @@ _DOCUMENT = pa.schema(
         ("targets", pa.list_(_MAPPED)),
         ("override", pa.string()),
         ("settings", pa.string()),
+        ("dropped", pa.list_(_DROPPED)),
     ]
 )
-_OPTIONAL = ("override", "settings")
+_OPTIONAL = ("override", "settings", "dropped")
 _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
@@ -129,17 +135,25 @@ def _complete(table: pa.Table) -> bool:
     """Whether all fields are there, every run is a triple, and the version is known."""
     targets = pc.list_flatten(table["targets"])
     runs = pc.list_flatten(pc.struct_field(targets, "runs"))
+    dropped = pc.list_flatten(table["dropped"])
+    ranges = pc.list_flatten(pc.struct_field(dropped, "ranges"))
     columns = [
         *table.drop_columns(list(_OPTIONAL)).columns,
         targets,
         *(pc.struct_field(targets, name) for name in _MAPPED.names),
         runs,
+        pc.list_flatten(runs),
+        dropped,
+        *(pc.struct_field(dropped, name) for name in _DROPPED.names),
+        ranges,
+        pc.list_flatten(ranges),
     ]
-    if any(column.null_count for column in columns) or pc.list_flatten(runs).null_count:
+    if any(column.null_count for column in columns):
         return False
-    triples = pc.all(pc.equal(pc.list_value_length(runs), 3)).as_py()
+    sizes = ((runs, 3), (ranges, 2))
+    right = all(pc.all(pc.equal(pc.list_value_length(lists), size)).as_py() is not False for lists, size in sizes)
     versions = pc.min_max(table["version"]).as_py()
-    return triples is not False and versions["min"] >= 1 and versions["max"] <= VERSION
+    return right and versions["min"] >= 1 and versions["max"] <= VERSION
 
 
 def _parsed_one_by_one(
@@ -169,11 +183,12 @@ def _parsed(message: Message) -> pa.Table:
 
 
 def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
-    lists = documents["targets"].combine_chunks()
+    lists, dropped = documents["targets"].combine_chunks(), documents["dropped"].combine_chunks()
     sizes = _lengths(lists)
     records = np.arange(len(documents))
     bare = records[sizes == 0]
-    record = pa.array(np.concatenate((np.repeat(records, sizes), bare)))
+    by_rule = np.repeat(records, _lengths(dropped))
+    record = pa.array(np.concatenate((np.repeat(records, sizes), bare, by_rule)))
     columns = {name: documents[name].combine_chunks().take(record) for name in _SAME_NAME}
     columns |= {name: column.take(record) for name, column in of_topic.items()}
     columns["source_topic_id"] = documents["sourceTopicId"].combine_chunks().take(record)
@@ -181,30 +196,38 @@ def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
     columns["covered_to"] = documents["to"].combine_chunks().take(record)
     columns["override"] = pc.is_valid(documents["override"].combine_chunks()).take(record)
     columns["settings"] = pc.fill_null(documents["settings"].combine_chunks(), "").take(record)
-    columns |= _target_columns(pc.list_flatten(lists), len(bare))
+    columns |= _target_columns(pc.list_flatten(lists), len(bare), pc.list_flatten(dropped))
     return pa.RecordBatch.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 
 
-def _target_columns(targets: pa.Array, bare: int) -> dict[str, pa.Array]:
-    """The columns of the target partitions, with rows for records without targets at the end."""
+def _target_columns(targets: pa.Array, bare: int, dropped: pa.Array) -> dict[str, pa.Array]:
+    """The columns of the target partitions; then rows for records without targets, and for what was left out."""
+    rules = pc.struct_field(dropped, "rule")
 
-    def column(name: str, nothing: object) -> pa.Array:
+    def column(name: str, nothing: object, of_rules: pa.Array | None = None) -> pa.Array:
         filled = pc.struct_field(targets, name)
-        return pa.concat_arrays([filled, pa.array([nothing] * bare, filled.type)])
+        more = pa.array([nothing] * len(rules), filled.type) if of_rules is None else of_rules
+        return pa.concat_arrays([filled, pa.array([nothing] * bare, filled.type), more])
 
     return {
-        "target_topic": column("topic", ""),
-        "target_topic_id": column("id", ""),
-        "target_partition": column("partition", -1),
-        "runs": _packed(pc.struct_field(targets, "runs"), bare),
+        "target_topic": column("topic", nowhere("").topic),
+        "target_topic_id": column("id", "", rules),
+        "target_partition": column("partition", nowhere("").partition),
+        "runs": _packed(pc.struct_field(targets, "runs"), bare, pc.struct_field(dropped, "ranges")),
     }
 
 
-def _packed(runs: pa.Array, bare: int) -> pa.Array:
-    """Converts lists of triples to binary values, without copying them."""
+def _packed(runs: pa.Array, bare: int, ranges: pa.Array) -> pa.Array:
+    """Converts lists of triples to binary values, without copying them if no ranges were left out."""
     triples = pc.list_flatten(pc.list_flatten(runs))
     data = np.ascontiguousarray(triples.to_numpy(zero_copy_only=False), dtype="<i8")
-    ends = np.cumsum(np.concatenate(([0], _lengths(runs) * RUN_BYTES, np.zeros(bare, np.int64))))
+    sizes = np.concatenate(([0], _lengths(runs) * RUN_BYTES, np.zeros(bare, np.int64)))
+    if len(ranges):
+        bounds = pc.list_flatten(pc.list_flatten(ranges)).to_numpy(zero_copy_only=False).reshape(-1, 2)
+        starts, counts = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
+        data = np.concatenate((data, np.stack((starts, starts, counts), axis=1).reshape(-1))).astype("<i8")
+        sizes = np.concatenate((sizes, _lengths(ranges) * RUN_BYTES))
+    ends = np.cumsum(sizes)
     if ends[-1] > np.iinfo(np.int32).max:
         raise ValueError("the mapping records of one chunk are too large")
     buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
@@ -212,4 +235,4 @@ def _packed(runs: pa.Array, bare: int) -> pa.Array:
 
 
 def _lengths(lists: pa.Array) -> np.ndarray:
-    return np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), dtype=np.int64)

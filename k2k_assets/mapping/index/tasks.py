@@ -10,6 +10,7 @@ import pyarrow as pa
 from k2k_assets.mapping.index.folding import folded
 from k2k_assets.mapping.index.portions import (
     Portion,
+    by_rule,
     by_source,
     by_target,
     covered_ranges,
@@ -33,11 +34,12 @@ def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
     with SegmentFile(root, segment) as file:
         for part in folded(rows):
             pieces = tuple(file.add(part.source, target, runs) for target, runs in part.runs.items())
+            dropped = tuple(file.add(part.source, target, ranges) for target, ranges in part.dropped.items())
             portions.append(
                 Portion(
                     source=part.source,
                     segment=segment,
-                    file=file.name if pieces else "",
+                    file=file.name if pieces or dropped else "",
                     start=part.start,
                     end=part.end,
                     covered=part.covered,
@@ -50,6 +52,7 @@ def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
                     skipped=part.skipped,
                     settings=part.settings,
                     set_at=part.set_at,
+                    dropped=dropped,
                 )
             )
     return portions
@@ -70,14 +73,17 @@ def merge_portions(root: Path, segment: str, portions: Iterable[Portion]) -> lis
 
 def _merged(reader: SegmentReader, file: SegmentFile, segment: str, portions: Sequence[Portion]) -> Portion:
     first, last = portions[0], portions[-1]
-    pieces = tuple(
-        file.add(first.source, target, concatenated([reader.read(portion, piece) for portion, piece in of_target]))
-        for target, of_target in by_target(portions)
+    pieces, dropped = (
+        tuple(
+            file.add(first.source, target, concatenated([reader.read(portion, piece) for portion, piece in of_target]))
+            for target, of_target in grouped
+        )
+        for grouped in (by_target(portions), by_rule(portions))
     )
     return Portion(
         source=first.source,
         segment=segment,
-        file=file.name if pieces else "",
+        file=file.name if pieces or dropped else "",
         start=first.start,
         end=last.end,
         covered=covered_ranges(portions),
@@ -90,4 +96,5 @@ def _merged(reader: SegmentReader, file: SegmentFile, segment: str, portions: Se
         skipped=skipped_ranges(portions),
         settings=settings_ranges(portions),
         set_at=set_by_hand(portions),
+        dropped=dropped,
     )

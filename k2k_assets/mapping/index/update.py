@@ -20,7 +20,15 @@ from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Manifest, new_name, read_manifest, switch
 from k2k_assets.mapping.index.merging import Ageing, candidates, to_merge
-from k2k_assets.mapping.index.portion_columns import by_segment, files_of, mapped_of, of_segments, pruned, runs_of
+from k2k_assets.mapping.index.portion_columns import (
+    by_segment,
+    files_of,
+    mapped_of,
+    of_segments,
+    pruned,
+    rows_of,
+    runs_of,
+)
 from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import IndexState
@@ -198,7 +206,7 @@ class Update:
         return state.extended(name, written.portions, SegmentReader(self.root).read), written.left
 
     def _merged(self, state: IndexState) -> IndexState:
-        runs = by_segment(state.portions, runs_of(state.portions))
+        runs = by_segment(state.portions, rows_of(state.portions))
         old = to_merge(candidates(state.segments, runs), self._ageing())
         if not old:
             return state

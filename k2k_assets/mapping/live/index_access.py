@@ -29,12 +29,21 @@ class IndexAccess:
         source_cluster: Source cluster id.
         target_cluster: Target cluster id.
         mapping_topic_id: Present topic id of the mapping topic.
+        with_dropped: Whether maps have the ranges that were left out on purpose.
 
     Attributes:
         reader: The version that was opened last; None if there is no index.
     """
 
-    def __init__(self, pipeline: Pipeline, source_cluster: str, target_cluster: str, mapping_topic_id: str) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source_cluster: str,
+        target_cluster: str,
+        mapping_topic_id: str,
+        with_dropped: bool = False,
+    ) -> None:
+        self._with_dropped = with_dropped
         self._pipeline = pipeline
         self._topic_id = mapping_topic_id
         self._identity = (pipeline.group, source_cluster, target_cluster, pipeline.offset_mapping.topic)
@@ -130,10 +139,12 @@ class IndexAccess:
         """Reads from the open version; if its files are gone or unreadable, from the current one."""
         assert self.reader
         try:
-            return self.reader.partition_map(source, lowest, since)
+            return self.reader.partition_map(source, lowest, since, self._with_dropped)
         except _UNREADABLE:
             reader = self.refresh()
-            return reader.partition_map(source, lowest, since) if reader and self._has_read(read_to) else None
+            if not reader or not self._has_read(read_to):
+                return None
+            return reader.partition_map(source, lowest, since, self._with_dropped)
 
     def _note_missed(self) -> None:
         assert self.reader

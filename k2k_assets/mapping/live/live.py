@@ -64,20 +64,30 @@ class LiveMappings:
         source_cluster: Id of the source cluster.
         target: The target cluster.
         others: Whether other pipelines' mappings of the same source partitions are followed too.
+        with_dropped: Whether maps have the ranges that were left out on purpose (`PartitionMap.dropped`).
 
     Raises:
         Refused: The mapping topic does not exist, or is not the one that the index has read.
         ClusterUnreachable: The target does not answer.
     """
 
-    def __init__(self, pipeline: Pipeline, source_cluster: str, target: Cluster, others: bool = False) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source_cluster: str,
+        target: Cluster,
+        others: bool = False,
+        with_dropped: bool = False,
+    ) -> None:
+        self._with_dropped = with_dropped
         self._pipeline = pipeline
         self._cluster = source_cluster
         self._target = target
         self._topic = pipeline.offset_mapping.topic
         self._retention = pipeline.offset_mapping.retention
         self._messages = MappingMessages(pipeline, source_cluster, others)
-        self._held = InMemoryMappings(pipeline.group, int(self._retention.schedule.total_seconds() * 1000))
+        mark_every = int(self._retention.schedule.total_seconds() * 1000)
+        self._held = InMemoryMappings(pipeline.group, mark_every, with_dropped)
         self._began: dict[SourcePartition, tuple[int | None, int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         self._anew = False  # whether a reading from the start was begun and not finished
@@ -85,7 +95,8 @@ class LiveMappings:
         self._unreadable: Refused | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
         found = self._describe()
-        self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), found[self._topic].topic_id)
+        topic_id = found[self._topic].topic_id
+        self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), topic_id, with_dropped)
         self._held.begin(self._behind_index())
         self._follower = self._followed(found[self._topic], self._index.offsets)
         self._copied: CopiedPositions | None = None
@@ -160,13 +171,13 @@ class LiveMappings:
         newest = self.copied().get(source)
         began, *starts = self._began.get(source, (None, None, None))
         if newest is None:
-            return PartitionMap(source, began, covered, tables, *starts)
+            return PartitionMap.with_dropped(source, began, covered, tables, *starts)
         if newest.began is not None:
             began, *starts = newest.began, newest.log_start, newest.target_began
         if newest.position > (covered[-1].end if covered else -1):
             # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
             covered = (*covered, Covered(newest.position, newest.position))
-        return PartitionMap(source, began, covered, tables, *starts)
+        return PartitionMap.with_dropped(source, began, covered, tables, *starts)
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:
@@ -211,7 +222,8 @@ class LiveMappings:
         for source in reader.sources():
             if source.cluster == self._cluster:
                 known = reader.partition_map(source, _BEYOND, _BEYOND)
-                found[source] = InMemoryMapping.behind(known, reader.newest(source), source in doubtful)
+                told = reader.newest(source), source in doubtful, self._with_dropped
+                found[source] = InMemoryMapping.behind(known, *told)
                 self._began[source] = known.began, known.log_start, known.target_began
         return found
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
+from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Position
 
 
@@ -30,7 +32,10 @@ class PartitionState:
         began: Position at which copying of the partition began; None if nobody noted it.
         log_start: Log start of the source partition at that time; None if nobody noted it.
         target_began: Target offset at which copying began behind the copy of another tool; None if there is none.
+        dropped: Ranges of the records in hand that were left out on purpose.
+        kept_to: Offset after the last record in hand that was not; 0 if there is none.
         records: Records copied by this generation, including those in hand.
+        left_out: Records left out on purpose by this generation, including those in hand.
         bytes: Value bytes copied by this generation, including those in hand.
         runs: Runs written by this generation.
     """
@@ -48,6 +53,9 @@ class PartitionState:
     unreleased: bool = False
     log_start: int | None = None
     target_began: int | None = None
+    left_out: int = 0
+    dropped: list[DroppedRange] = field(default_factory=list)
+    kept_to: int = 0
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
@@ -65,6 +73,7 @@ class PartitionState:
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
+            state.left_out = record.dropped
         return state
 
     @property
@@ -81,6 +90,26 @@ class PartitionState:
     def follows_on(self) -> bool:
         """Whether the target end of the earlier copy is known, or there is none: then foreign records are detected."""
         return self.target_end is not None or self.committed == self.began
+
+    def take(self, chunk: Chunk) -> None:
+        """Moves on past a chunk, whose records are in hand now, or were left out on purpose."""
+        dropped = chunk.dropped
+        self.next = chunk.end
+        if dropped is not None:
+            nothing_kept_since = bool(self.dropped) and self.kept_to <= self.dropped[-1].end
+            extend(self.dropped, dropped.ranges(), follow=dropped.begins and nothing_kept_since)
+            self.left_out += dropped.count
+        if chunk.count:
+            self.kept_to = chunk.last_offset + 1
+        if dropped is not None and dropped.leader_epoch is not None:
+            self.leader_epoch, self.epoch_end = dropped.leader_epoch, chunk.end
+        elif chunk.count:
+            self.leader_epoch, self.epoch_end = chunk.records.leader_epoch, chunk.last_offset + 1
+
+    def committed_to_next(self) -> None:
+        """Notes that what is in hand is committed."""
+        self.committed = self.next
+        self.dropped = []
 
     @property
     def moved(self) -> bool:
@@ -114,6 +143,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         log_start=state.log_start,
         target_began=state.target_began,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
+        dropped=state.left_out,
     )
 
 
@@ -130,7 +160,7 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         overridden=None,
         target_end=newest.target_end if slot.one_to_one else None,
     )
-    return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0)
+    return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)
 
 
 def mapping_record(
@@ -162,4 +192,5 @@ def mapping_record(
             for partition, of_partition in sorted(runs.items())
         ),
         settings=settings,
+        dropped=tuple(DroppedBy(rule, tuple(ranges)) for rule, ranges in by_rule(state.dropped).items()),
     )

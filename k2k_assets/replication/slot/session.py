@@ -364,12 +364,12 @@ class Session:
             if chunk is None:
                 continue
             self._transactions.write(chunk, now)
-            state.next = chunk.last_offset + 1
-            state.leader_epoch, state.epoch_end = chunk.records.leader_epoch, state.next
-            size = chunk.records.size()
-            self._memory.budget.take(chunk.count, size, now)
-            state.records += chunk.count
-            state.bytes += size
+            state.take(chunk)
+            if chunk.count:
+                size = chunk.records.size()
+                self._memory.budget.take(chunk.count, size, now)
+                state.records += chunk.count
+                state.bytes += size
             self._last_record = now
         if fault is not None:
             # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.

@@ -37,8 +37,8 @@ class Transactions:
         clock: The session's clock.
 
     Attributes:
-        records: Records in the open transaction.
-        possible_runs: The most runs that these records may fold into.
+        records: Records in hand: in the open transaction, or left out on purpose since the last commit.
+        possible_runs: The most runs and dropped ranges that these records may fold into.
         opened: When the first of these records came, monotonic seconds.
         last_commit: When the last transaction was committed, monotonic seconds.
     """
@@ -72,13 +72,20 @@ class Transactions:
             self._begun = True
 
     def write(self, chunk: Chunk, now: float) -> None:
-        """Queues a chunk that has been through all stages."""
+        """Queues a chunk that has been through all stages.
+
+        For dropped records no transaction is begun; they are noted when the next one is closed.
+        """
         if not self.records:
             self.opened = now
-        self.begin()
-        self._sink.write(chunk)
-        self.records += chunk.count
-        self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
+        if chunk.count:
+            self.begin()
+            self._sink.write(chunk)
+            self.records += chunk.count
+            self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
+        if chunk.dropped is not None:
+            self.records += chunk.dropped.count
+            self.possible_runs += min(chunk.count + 1, chunk.dropped.count)
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         """Queues a control record into the open transaction."""
@@ -131,7 +138,7 @@ class Transactions:
         self._memory.commits += 1
         self._memory.budget.committed((self.last_commit - started) / self._timeout)
         for state in moved:
-            state.committed = state.next
+            state.committed_to_next()
 
     def commit(self) -> None:
         """Commits the open transaction."""

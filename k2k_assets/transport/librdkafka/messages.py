@@ -6,6 +6,7 @@ All loops run in C (`map` over the accessor): a record costs some 20 ns a column
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from operator import itemgetter, length_hint
 
 from k2k_assets.core.stops.reasons import HeaderUnreadable
@@ -21,14 +22,15 @@ class MessageRecords:
     """Messages of one partition, in order, as `Columns`.
 
     Args:
-        messages: At least one message; none may be an error event.
+        messages: The messages; none may be an error event.
+        headers: Their headers, if these were read already.
     """
 
     __slots__ = ("_headers", "messages")
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(self, messages: list[Message], headers: list[Headers | None] | None = None) -> None:
         self.messages = messages
-        self._headers: list[Headers | None] | None = None
+        self._headers = headers
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -78,6 +80,10 @@ class MessageRecords:
 
     def before(self, index: int) -> MessageRecords:
         return MessageRecords(self.messages[:index])
+
+    def select(self, kept: Sequence[bool]) -> MessageRecords:
+        headers = None if self._headers is None else list(compress(self._headers, kept))
+        return MessageRecords(list(compress(self.messages, kept)), headers)
 
     def size(self) -> int:
         return sum(map(len, self.messages))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.index import record_rows as module
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
@@ -21,6 +21,8 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 offsets = st.integers(0, 2**63 - 1)
 runs = st.lists(st.builds(Run, offsets, offsets, offsets), max_size=3).map(tuple)
 targets = st.lists(st.builds(MappedPartition, text, text, st.integers(0, 2**31 - 1), runs), max_size=3).map(tuple)
+bounds = st.tuples(offsets, offsets).map(lambda pair: (min(pair), max(pair)))
+dropped = st.lists(st.builds(DroppedBy, text, st.lists(bounds, max_size=3).map(tuple)), max_size=2).map(tuple)
 records = st.builds(
     MappingRecord,
     group=st.sampled_from([GROUP, GROUP, "another"]),
@@ -36,6 +38,7 @@ records = st.builds(
     covered_from=offsets,
     covered_to=offsets,
     targets=targets,
+    dropped=dropped,
 )
 
 GOOD = mapping_record((1, 2), (0, 5), [(0, 10, 5)])
@@ -57,7 +60,8 @@ def _rows_of(record: MappingRecord, offset: int) -> list[tuple[Any, ...]]:
     of = (record.cluster, record.topic, record.source_topic_id, record.partition, record.generation, record.sequence)
     head = (*of, offset, record.time, record.covered_from, record.covered_to)
     mapped = [(t.topic, t.topic_id, t.partition, list(t.runs)) for t in record.targets]
-    return [(*head, *target) for target in mapped or [("", "", -1, [])]]
+    ranges = [("", d.rule, -1, [Run(start, start, end - start) for start, end in d.ranges]) for d in record.dropped]
+    return [(*head, *target) for target in (mapped or [("", "", -1, [])]) + ranges]
 
 
 def _read(messages: list[Any], ignore: bool = False) -> list[tuple[Any, ...]]:
@@ -107,6 +111,9 @@ def test_every_record_of_the_group_is_read(written: list[MappingRecord], one_by_
         (GOOD.key_bytes(), _changed(targets=[{"topic": "t", "id": "i", "partition": 0, "runs": [[1, 2, None]]}])),
         (GOOD.key_bytes(), _changed(targets=[{"topic": "t", "id": "i", "runs": []}])),
         (GOOD.key_bytes(), _changed(targets=[None])),
+        (GOOD.key_bytes(), _changed(dropped=[{"rule": "r", "ranges": [[1]]}])),
+        (GOOD.key_bytes(), _changed(dropped=[{"rule": "r", "ranges": [[1, None]]}])),
+        (GOOD.key_bytes(), _changed(dropped=[{"ranges": []}])),
     ],
 )
 def test_an_unreadable_record_is_named_or_left_out_alone(key: bytes | None, value: bytes | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from k2k_assets.replication.slot import silent_source
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import TargetChain
-from k2k_assets.stages import stages_of
+from k2k_assets.stages import Stage, stages_of
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets_tests.support.clock import FakeClock
 from k2k_assets_tests.support.fake_transport import (
@@ -85,6 +85,7 @@ class Harness:
         foresees: Whether the sink tells where chunks will go.
         capabilities: What source and sink can do; chunks are undecoded where whole batches are kept.
         one_to_one: Whether nobody else feeds the target partitions.
+        first_stages: Stages before those of the pipeline.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Harness:
         one_to_one: bool = True,
         foresees: bool = False,
         capabilities: Capabilities = BY_RECORD,
+        first_stages: Sequence[Stage] = (),
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -117,7 +119,7 @@ class Harness:
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
-        stages = stages_of(pipeline)
+        stages = *first_stages, *stages_of(pipeline)
         told = clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, stages, clock
         self.session = Session(self.plan, self.memory, self.source, self.sink, *told)
         self.ended: bool | None = None

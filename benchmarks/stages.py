@@ -18,6 +18,7 @@ from itertools import compress
 from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.added_headers import AddedHeaders
+from k2k_assets.pipeline.bidirectional import Marker
 from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.pipeline.tracing import TracingFlags, TracingHeaders, tracing_headers
 from k2k_assets.registry.framing import prefix_of
@@ -25,6 +26,7 @@ from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion
 from k2k_assets.stages import Stage
 from k2k_assets.stages.headers import header_adder
+from k2k_assets.stages.marker import marker_stage
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.headers import Headers
@@ -33,6 +35,7 @@ RECORDS = 2000
 SIZES = (100, 1000)
 REPEAT = 50
 IDS = 20
+_MARKER = Marker("__k2k_bidirectional", "pipeline", "orders-both-ways")
 
 
 def main() -> None:
@@ -58,7 +61,20 @@ def stages() -> list[tuple[str, Stage, bool]]:
         ("schema ids of keys and values", _schema_mapper({"key": True, "value": True}), True),
         ("tracing headers: topic, partition, pipeline", header_adder(_tracing(offset=False)), False),
         ("tracing headers: all four", header_adder(_tracing(offset=True)), False),
+        ("both directions: no echo", marker_stage(_MARKER, "a", "b"), False),
+        ("both directions: every second record is an echo", _with_echoes(marker_stage(_MARKER, "a", "b")), False),
     ]
+
+
+def _with_echoes(stage: Stage) -> Stage:
+    echoes: list[Headers | None] = [[_MARKER.of_echoes("b")] if number % 2 else None for number in range(RECORDS)]
+
+    def run(chunk: Chunk) -> Chunk:
+        given = chunk.columns()
+        chunk.records = Records(given.keys(), given.values(), echoes)
+        return stage(chunk)
+
+    return run
 
 
 @dataclass(slots=True)
@@ -67,6 +83,7 @@ class Records:
 
     all_keys: Sequence[bytes | None]
     all_values: Sequence[bytes | None]
+    all_headers: Sequence[Headers | None] | None = None
 
     def __len__(self) -> int:
         return len(self.all_keys)
@@ -102,13 +119,14 @@ class Records:
         return [0] * len(self)
 
     def headers(self) -> Sequence[Headers | None]:
-        return [None] * len(self)
+        return self.all_headers or [None] * len(self)
 
     def before(self, index: int) -> Records:
-        return Records(self.all_keys[:index], self.all_values[:index])
+        return Records(self.all_keys[:index], self.all_values[:index], self.headers()[:index])
 
     def select(self, kept: Sequence[bool]) -> Records:
-        return Records(list(compress(self.all_keys, kept)), list(compress(self.all_values, kept)))
+        keys, values = list(compress(self.all_keys, kept)), list(compress(self.all_values, kept))
+        return Records(keys, values, list(compress(self.headers(), kept)))
 
 
 class _AnyRegistry:

@@ -42,6 +42,7 @@ def show(
     """
     # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
+    from k2k_assets.verification.expected_headers import ClusterIds
     from k2k_assets.verification.record_pair import differences_of, facing, record_at
 
     call.show_log(quiet=True)
@@ -49,23 +50,26 @@ def show(
     if there is None and here is None:
         raise click.UsageError("expected -o, --target, or both")
     pipeline = call.one()
+    dropped_by = None
     if there is None:
         assert here is not None
-        there = facing(pipeline, "target", here)
+        there = facing(pipeline, "target", here).place
     elif here is None:
-        here = facing(pipeline, "source", there)
+        here, dropped_by = facing(pipeline, "source", there)
     with both_clusters(pipeline) as (on_source, on_target):
         original = record_at(pipeline, on_source, there) if there else None
         copy = record_at(pipeline, on_target, here) if here else None
-    found = differences_of(pipeline, there, original, copy) if there and original and copy else []
+        ids = ClusterIds.of(on_source, on_target)
+    found = differences_of(pipeline, there, original, copy, ids) if there and original and copy else []
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
-        click.echo(json.dumps({**sides, "differs": found}))
+        dropped = {"droppedBy": dropped_by} if dropped_by else {}
+        click.echo(json.dumps({**sides, "differs": found, **dropped}))
         return
     console = Console()
     table = _table([(there, original), (here, copy)], found)
     (console if console.is_terminal else Console(width=_COLUMNS)).print(table)
-    click.echo(_words(original, copy, found))
+    click.echo(_words(original, copy, found, dropped_by))
 
 
 def _place(text: str | None, option: str) -> RecordPlace | None:
@@ -77,7 +81,9 @@ def _place(text: str | None, option: str) -> RecordPlace | None:
         raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
-def _words(original: ShownRecord | None, copy: ShownRecord | None, found: list[str]) -> str:
+def _words(original: ShownRecord | None, copy: ShownRecord | None, found: list[str], dropped_by: str | None) -> str:
+    if dropped_by:
+        return f"The record was left out on purpose, by the rule {dropped_by!r}: it has no copy."
     if original and copy:
         return f"They differ in: {', '.join(found)}." if found else "The copy equals the record."
     return "There are not two records to compare: an offset without a record is a marker, was aborted, or was removed."

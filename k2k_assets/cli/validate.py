@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 
 import click
@@ -14,9 +16,10 @@ from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.timestamps import shown
-from k2k_assets.core.errors import Refused
+from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.core.words import duration, plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline.loops import loops, opposite
 from k2k_assets.pipeline.routing import SinkTopic
 
 _FEATURES = {
@@ -37,9 +40,30 @@ _FEATURES = {
 )  # fmt: skip
 @template_engine
 def validate(files: tuple[Path, ...], connect: bool, variables: bool) -> None:
-    """Checks a pipeline file, and with --connect the clusters that it names. It changes nothing."""
+    """Checks a pipeline file, and with --connect the clusters that it names. It changes nothing.
+
+    Several files are one pipeline; but files of which each is whole, and that copy in opposite directions, are
+    pipelines of their own, and refused if they would copy each other's copies.
+    """
     logs.configure(error_console())
-    pipeline = load_pipeline(files, variables=variables)
+    apart = _opposite(files, variables)
+    if found := list(loops(apart)):
+        raise Refused("\n  ".join(found))
+    for pipeline in apart or [load_pipeline(files, variables=variables)]:
+        _validate(pipeline, connect)
+
+
+def _opposite(files: tuple[Path, ...], variables: bool) -> list[Pipeline]:
+    """The pipelines of the files, if each file is a whole one and two copy in opposite directions; else none."""
+    found = []
+    for file in files if len(files) > 1 else ():
+        with suppress(K2KError):  # a part of a pipeline
+            found.append(load_pipeline([file], variables=variables))
+    are_opposite = any(opposite(one, other) for one, other in combinations(found, 2))
+    return found if are_opposite and len(found) == len(files) else []
+
+
+def _validate(pipeline: Pipeline, connect: bool) -> None:
     _ensure_mechanisms(pipeline)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):
@@ -109,3 +133,5 @@ def _features(pipeline: Pipeline) -> Iterator[str]:
         yield words if getattr(pipeline.features, flag) else f"no {words}"
     if pipeline.added_headers:
         yield f"tracing headers ({', '.join(header.name for header in pipeline.added_headers)})"
+    if pipeline.marker:
+        yield f"echoes dropped (by {pipeline.marker.header}, {pipeline.marker.mode})"

@@ -14,12 +14,13 @@ from typing import Any, Literal
 from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
+from k2k_assets.pipeline.bidirectional import Marker
 from k2k_assets.pipeline.schema_mapping import Facet, FacetRule, facets_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 # Fields that are left out of a document while they are empty.
-_OPTIONAL = frozenset({"schemas", "added"})
+_OPTIONAL = frozenset({"schemas", "added", "marker"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class CopySettings:
             nobody can tell foreign records there (`shared_target`).
         schemas: The rules by which schema ids of keys and values were mapped; empty if none were.
         added: The headers that each copy got behind those of its source record.
+        marker: The header that marked copies, and by which records were left out; None if there was none.
     """
 
     isolation: Isolation
@@ -43,6 +45,7 @@ class CopySettings:
     alone: bool
     schemas: tuple[FacetRule, ...] = ()
     added: AddedHeaders = ()
+    marker: Marker | None = None
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> CopySettings:
@@ -52,9 +55,12 @@ class CopySettings:
             "read_uncommitted" if level == "read_uncommitted" else "read_committed",
             pipeline.features.header_replication,
             pipeline.features.keep_record_creation_timestamp,
-            pipeline.features.exactly_once and pipeline.error_handling.on_foreign_writer != "ignore",
+            pipeline.features.exactly_once
+            and pipeline.error_handling.on_foreign_writer != "ignore"
+            and not pipeline.shares_targets,
             pipeline.schema_rules,
             pipeline.added_headers,
+            pipeline.marker,
         )
 
     @property
@@ -92,8 +98,9 @@ class CopySettings:
                 **more,
             } if more.keys() <= _OPTIONAL:
                 schemas, added = _rules(more.get("schemas", [])), _added(more.get("added", []))
-                if schemas is not None and added is not None:
-                    return cls(isolation, headers, timestamps, alone, schemas, added)
+                marker = Marker.parse(more["marker"]) if "marker" in more else None
+                if schemas is not None and added is not None and (marker or "marker" not in more):
+                    return cls(isolation, headers, timestamps, alone, schemas, added, marker)
         return None
 
     def facets(self, topic: str) -> frozenset[Facet]:
@@ -122,12 +129,15 @@ def _added(found: object) -> AddedHeaders | None:
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
-    """The settings that hold for records copied under any of the given ones; None if they read or map in two ways."""
+    """The settings that hold for records copied under any of the given ones; None if they read or map in two ways.
+
+    Where records were left out in two ways, the settings do not tell which: `marker` is None then.
+    """
     if len({(each.isolation, each.schemas) for each in settings}) != 1:
         return None
     any_one = next(iter(settings))
     # Headers are compared as a whole, so they say nothing where they were made in two ways.
-    same_headers = len({(each.headers, each.added) for each in settings}) == 1
+    same_headers = len({(each.headers, each.added, each.marker) for each in settings}) == 1
     return CopySettings(
         isolation=any_one.isolation,
         headers=same_headers and any_one.headers,
@@ -135,4 +145,5 @@ def shared(settings: Collection[CopySettings]) -> CopySettings | None:
         alone=all(each.alone for each in settings),
         schemas=any_one.schemas,
         added=any_one.added if same_headers else (),
+        marker=any_one.marker if same_headers else None,
     )

@@ -1,13 +1,28 @@
-"""`bidirectional`: two pipelines, one each way, without echo. Read and checked; not built yet."""
+"""`bidirectional`: pipelines in both directions, or in a ring, without echo.
+
+```
+ mode      a copy is marked with       dropped are records with a marker that holds
+ pipeline  the pipeline's name         the pipeline's name: all pipelines that belong together have the same one
+ cluster   the source cluster's id     the target cluster's id: the record was there before
+```
+
+A record keeps the markers that it has, and gets one more with each copy.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.pipeline.tracing import HeaderName
 from k2k_assets.pipeline.values import Section
+
+Mode = Literal["pipeline", "cluster"]
+
+RULE = "marker"
+"""Name of the rule by which echoes are left out, in mapping records."""
 
 
 class BidirectionalHeaders(Section):
@@ -19,7 +34,53 @@ class BidirectionalHeaders(Section):
 class Bidirectional(Section):
     """How copies are known that would come back."""
 
-    mode: Literal["pipeline", "cluster"] = Field(
-        default="pipeline", description="What the marker holds: the pipeline's name, or the source cluster's id."
+    mode: Mode = Field(
+        default="pipeline",
+        description="What the marker holds, and which records are dropped: `pipeline`, the pipeline's name, and those "
+        "with this name; `cluster`, the source cluster's id, and those with the target cluster's id. Both pipelines "
+        "have the same mode, and with `pipeline` the same `name`.",
     )
     headers: BidirectionalHeaders = Field(default_factory=BidirectionalHeaders, description="The marker.")
+
+
+class Marker(NamedTuple):
+    """The marker of a pipeline.
+
+    Attributes:
+        header: Name of the header.
+        mode: What it holds.
+        pipeline: Name of the pipeline; empty in `cluster` mode.
+    """
+
+    header: str
+    mode: Mode
+    pipeline: str = ""
+
+    def of_copies(self, source_cluster: str) -> AddedHeader:
+        """The header that each copy gets.
+
+        Args:
+            source_cluster: Source cluster id.
+        """
+        return AddedHeader(self.header, "text", self.pipeline if self.mode == "pipeline" else source_cluster)
+
+    def of_echoes(self, target_cluster: str) -> tuple[str, bytes]:
+        """The header by which a record is known that must not be copied: its name and value.
+
+        Args:
+            target_cluster: Target cluster id.
+
+        Raises:
+            ValueError: The id is needed, and empty: then no echo would be known.
+        """
+        if self.mode == "cluster" and not target_cluster:
+            raise ValueError("the id of the target cluster is not known")
+        return self.header, (self.pipeline if self.mode == "pipeline" else target_cluster).encode()
+
+    @classmethod
+    def parse(cls, found: object) -> Marker | None:
+        """Reads a marker from a JSON list; None if a newer release wrote it."""
+        match found:
+            case [str(header), "pipeline" | "cluster" as mode, str(pipeline)]:
+                return cls(header, mode, pipeline)
+        return None

@@ -8,7 +8,6 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import guarantees
 from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.not_built import check_not_built
 from k2k_assets.pipeline.problems import Path, is_secret
 from k2k_assets.pipeline.registry_properties import translate_registry
 from k2k_assets.pipeline.values import format_duration
@@ -94,6 +93,13 @@ def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
             yield (*source, "start"), "expected the start of replication[0], or offsets in both"
 
 
+def check_marker(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """No other header that the pipeline adds may look like the marker."""
+    marker = pipeline.marker
+    if marker and marker.header in {header.name for header in pipeline.added_headers}:
+        yield ("bidirectional", "headers", "bidirectional"), f"'{marker.header}' is the name of a tracing header too"
+
+
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Exactly-once: transactions end before their timeout, and the commit topic may take longer than that to read."""
     if not pipeline.features.exactly_once:
@@ -158,7 +164,6 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 _CHECKS = (
-    check_not_built,
     check_clients,
     check_registries,
     check_topics,
@@ -166,4 +171,5 @@ _CHECKS = (
     check_pairs,
     check_timeouts,
     check_guard,
+    check_marker,
 )

@@ -23,7 +23,7 @@ class ErrorHandling(Section):
     on_foreign_writer: Policy | None = Field(
         default=None,
         description="Somebody else wrote to a target partition between our records. Absent: fail where one source "
-        "partition feeds the target partition, ignore elsewhere.",
+        "partition feeds the target partition and the pipeline is not bidirectional, ignore elsewhere.",
     )
     on_active_consumer_group_commit: Policy = Field(
         default="fail",

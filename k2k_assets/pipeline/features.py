@@ -47,7 +47,9 @@ class Features(Section):
         "schemas.",
     )
     bidirectional_replication: Flag = Field(
-        default=False, description="Records are not copied back to where they came from. Not built yet."
+        default=False,
+        description="Copies are marked, and records that would come back to where they were written are dropped: for "
+        "pipelines in both directions.",
     )
     optimize_offset_commit_partition: Flag = Field(
         default=True, description="Keep all commit records of one group in one partition of the commit topic."

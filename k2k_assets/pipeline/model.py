@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr
 
 from k2k_assets.core.digest import digest
 from k2k_assets.pipeline.added_headers import AddedHeaders
-from k2k_assets.pipeline.bidirectional import Bidirectional
+from k2k_assets.pipeline.bidirectional import Bidirectional, Marker
 from k2k_assets.pipeline.client_properties import (
     ClientKind,
     ClusterRole,
@@ -69,7 +69,7 @@ class Pipeline(Section):
     )
     bidirectional: Bidirectional = Field(
         default_factory=Bidirectional,
-        description="Two pipelines, one each way (`features.bidirectionalReplication`). Not built yet.",
+        description="Pipelines in both directions (`features.bidirectionalReplication`).",
     )
     metrics: Metrics = Field(
         default_factory=Metrics, description="Names of what telemetry exports. Not built yet: no effect."
@@ -175,6 +175,8 @@ class Pipeline(Section):
             relevant["schemas"] = self.schema_rules
         if self.added_headers:
             relevant["added"] = self.added_headers
+        if self.marker:
+            relevant["marker"] = self.marker
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
         return digest(text)
 
@@ -195,6 +197,22 @@ class Pipeline(Section):
     def added_headers(self) -> AddedHeaders:
         """The headers that each copy gets behind those of its source record, in their order."""
         return tracing_headers(self.features.tracing_headers, self.tracing.headers, self.name)
+
+    @cached_property
+    def marker(self) -> Marker | None:
+        """The header that marks copies, so that they are not copied back; None if the pipeline is not bidirectional."""
+        if not self.features.bidirectional_replication:
+            return None
+        header, mode = self.bidirectional.headers.bidirectional, self.bidirectional.mode
+        return Marker(header, mode, self.name if mode == "pipeline" else "")
+
+    @property
+    def shares_targets(self) -> bool:
+        """Whether others write to its target topics as well, so that records between copies are no fault.
+
+        The records written on the target lie there, if the pipeline is bidirectional.
+        """
+        return self.features.bidirectional_replication and self.error_handling.on_foreign_writer != "fail"
 
     def registry(self, cluster: ClusterRole) -> RegistrySection:
         """A cluster's schema registry; an empty one where the file has none."""

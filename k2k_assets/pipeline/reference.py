@@ -15,7 +15,7 @@ from typing import Literal, Union
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from k2k_assets.pipeline import guarantees, known_keys, not_built, old_spellings
+from k2k_assets.pipeline import guarantees, known_keys, old_spellings
 from k2k_assets.pipeline.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed
 from k2k_assets.pipeline.model import Pipeline
@@ -207,8 +207,6 @@ def _other_keys() -> Iterator[str]:
     yield "## Other keys of K2K\n"
     yield "Accepted with any value; one line at the start names them:\n"
     yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
-    yield ("Not supported yet. The sections of these features are checked. A flag with `enabled` is refused:\n")
-    yield _table(("key", "without it"), [(f"`{format_path(path)}`", why) for path, why in not_built.FLAGS.items()])
     yield (
         "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
         "prints the file with today's spellings. A file of K2K 0.1 has no `common`: there the connection settings "

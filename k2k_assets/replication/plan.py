@@ -61,7 +61,7 @@ class SlotPlan:
         partitions: The partitions of the slot.
         extent: When the slot ends.
         control: The control topics.
-        one_to_one: Whether one source partition feeds each target partition.
+        one_to_one: Whether one source partition feeds each target partition, and nobody else writes there.
         batch_bytes: Largest batch that every target topic accepts.
         known_topics: Source topics that had commit records when the plan was made, or appeared while the instance ran.
             Their partitions without a commit record start at their beginning.
@@ -70,6 +70,7 @@ class SlotPlan:
         settings: Fingerprint of the copy settings (`control/copy_settings.py`).
         sharing: How many source partitions of the pipeline share each limit of `throttle` (`Throttle.sharing`); empty
             without limits.
+        target_cluster: Target cluster id.
     """
 
     pipeline: Pipeline
@@ -86,6 +87,7 @@ class SlotPlan:
     dead: frozenset[tuple[int, int]] = frozenset()
     settings: str | None = None
     sharing: tuple[int, ...] = ()
+    target_cluster: str = ""
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:
@@ -100,7 +102,12 @@ def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
 
 
 def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
-    """Whether one source partition feeds each target partition; topics without a target topic do not count."""
+    """Whether one source partition, and nobody else, feeds each target partition.
+
+    Topics without a target topic do not count.
+    """
+    if pipeline.shares_targets:
+        return False
     targets = [target for topic in topics if (target := pipeline.routing.target_if_any(topic)) is not None]
     return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages.headers import drop_headers, header_adder
+from k2k_assets.stages.marker import marker_stage
 from k2k_assets.stages.routing import router
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.stages.timestamps import drop_timestamps
@@ -18,9 +19,17 @@ from k2k_assets.transport.chunk import Chunk
 Stage = Callable[[Chunk], Chunk]
 
 
-def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
-    """The stages that a pipeline needs, in order."""
+def stages_of(pipeline: Pipeline, source_cluster: str, target_cluster: str) -> tuple[Stage, ...]:
+    """The stages that a pipeline needs, in order.
+
+    Args:
+        pipeline: The pipeline.
+        source_cluster: Source cluster id.
+        target_cluster: Target cluster id.
+    """
     stages: list[Stage] = []
+    if pipeline.marker:
+        stages.append(marker_stage(pipeline.marker, source_cluster, target_cluster))
     if not pipeline.features.header_replication:
         stages.append(drop_headers)
     if pipeline.added_headers:

@@ -29,6 +29,7 @@ from k2k_assets.mapping.index.portions import (
     settings_ranges,
 )
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.verification.expected_headers import ClusterIds
 from k2k_assets.verification.pieces import ComparedPiece, CopiedRange, pieces
 from k2k_assets.verification.sampling import Look, Ranges, Stretch, joined, looks
 from k2k_assets.verification.verified import Verified, asked_for
@@ -222,9 +223,10 @@ def plan_comparison(
     }
     shared = shared_targets(rows)
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
+    clusters = ClusterIds(cluster_id, target.cluster_id())
     noted, settings = _settings(pipeline, copied.values(), target)
-    first = pieces(_stretches({tp: each.first for tp, each in look.items()}), copied, noted, settings)
-    second = pieces(_stretches({tp: each.second for tp, each in look.items()}), copied, noted, settings)
+    first = pieces(_stretches({tp: each.first for tp, each in look.items()}), copied, noted, settings, clusters)
+    second = pieces(_stretches({tp: each.second for tp, each in look.items()}), copied, noted, settings, clusters)
     read_uncommitted = (p for p in (*first.found, *second.found) if p.isolation == "read_uncommitted")
     uncommitted = {TopicPartition(p.topic, p.partition) for p in read_uncommitted}
     latest, without_end = offsets_where_led(source, uncommitted, "latest")

@@ -16,9 +16,12 @@ from k2k_assets.verification.verified import Compared
 
 EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "hidden by an open transaction", "skipped by hand"
 OTHER = "copied under settings that were not noted"
-NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER)
+DROPPED = "left out by a rule"
+NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER, DROPPED)
 DIFFERENT = "differs in content from its copy"
 NOT_COPIED = "is on the source, but was not copied"
+DROPPED_WRONGLY = "was left out by a rule that does not leave it out"
+NOT_DROPPED = "was copied, but a rule leaves it out"
 NO_SOURCE = "is mapped, but there is no such record on the source"
 NO_TARGET = "is mapped, but there is no such record on the target"
 BEYOND = "is mapped beyond the target's high watermark"

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
 from k2k_assets.verification.comparison import Comparison
-from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, GONE, HIDDEN, OTHER, SKIPPED, UNMAPPED, Tally
+from k2k_assets.verification.content_tally import (
+    DIFFERENT,
+    DROPPED,
+    EQUAL,
+    GONE,
+    HIDDEN,
+    OTHER,
+    SKIPPED,
+    UNMAPPED,
+    Tally,
+)
 from k2k_assets.verification.sampling import size
 from k2k_assets.verification.verdict import Offender, Verdict, VerifiedPosition, verdict
 from k2k_assets.verification.verified import Verified, outside
@@ -34,6 +44,7 @@ def content_verdict(
         "equal": equal,
         "not_comparable": gone + plan.unknown,
         "skipped_by_hand": counted[SKIPPED],
+        "dropped": counted[DROPPED],
         "stretches": tally.pieces,
         "partitions": len(tally.compared),
         "not_looked_at": len(plan.today) - len(tally.compared),
@@ -80,7 +91,7 @@ def _still_bad(plan: Comparison, tally: Tally, verified: Mapping[TopicPartition,
 
 
 def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str) -> str | None:
-    if counts["equal"] or not mapped:
+    if counts["equal"] or counts["dropped"] or not mapped:
         return None
     why = "nothing of what is mapped can be read on the source"
     if plan.first or plan.second:
@@ -98,6 +109,8 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
         topic, partition, start, end = plan.skipped[0]
         more = f" and {len(plan.skipped) - 1} more ranges" if len(plan.skipped) > 1 else ""
         words.append(f"skipped by hand: {topic}-{partition} from {start} to {end - 1}{more}")
+    if counts["dropped"]:
+        words.append(f"{counts['dropped']} were left out on purpose, by the rules of the pipeline")
     if counts["unmapped_on_target"] and not counts["offending"]:
         words.append(
             f"{counts['unmapped_on_target']} records lie between copies on the target without being mapped: second "

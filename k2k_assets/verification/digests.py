@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, String
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
+from k2k_assets.verification.expected_drops import ExpectedDrops
 from k2k_assets.verification.expected_headers import ExpectedHeaders
 from k2k_assets.verification.payloads import Payload, Payloads
 
@@ -32,11 +33,13 @@ DIGESTS = StructType(
         StructField("timestamp", LongType(), True),
         StructField("by_schema", MapType(StringType(), BinaryType(), False), False),
         StructField("expected", MapType(StringType(), BinaryType(), False), False),
+        StructField("drops", MapType(StringType(), StringType(), True), False),
     ]
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
 it; `by_schema` as `content`, but through the mapping of schema ids, for each word of facets that was asked for;
-`expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for."""
+`expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for; `drops`
+has the rule by which the record is left out, or null, for each word of rules that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
 _ARROW = to_arrow_schema(DIGESTS)
 
@@ -48,6 +51,7 @@ def digests(
     payloads: Payloads,
     facets: Sequence[str] = (),
     expected: Mapping[str, ExpectedHeaders] | None = None,
+    dropping: Mapping[str, ExpectedDrops] | None = None,
 ) -> DataFrame:
     """The records of ranges, columns `DIGESTS`.
 
@@ -58,8 +62,9 @@ def digests(
         payloads: How keys and values of this side are compared.
         facets: Words of facets whose schema ids are mapped, for `by_schema`.
         expected: Words of headers, for `expected`; on the source only.
+        dropping: Words of rules, for `drops`; on the source only.
     """
-    made_of = expected or {}
+    made_of, left_out_by = expected or {}, dropping or {}
 
     def _by_schema(message: Message) -> list[tuple[str, bytes]]:
         return [(word, _digest(payloads.of(message, word), 16)) for word in facets]
@@ -75,6 +80,7 @@ def digests(
                 [timestamp(message) for message in chunk],
                 [_by_schema(message) for message in chunk],
                 [[(word, headers(message, made)) for word, made in made_of.items()] for message in chunk],
+                [[(word, rule_for(message, drops)) for word, drops in left_out_by.items()] for message in chunk],
             ]
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -92,7 +98,7 @@ def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
         expected: Makes the headers of its copy, of which the digest is then.
     """
     try:
-        found = (message.headers() or []) if expected is None or expected.own else []
+        found = (message.headers() or []) if expected is None or expected.own or expected.carried else []
     except SystemError:
         # The client cannot read such headers; the record is never copied with them.
         return _digest([b"a key that is not UTF-8"], 8)
@@ -100,6 +106,14 @@ def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
         found = expected.of(message.topic(), message.partition(), message.offset(), found)
     fields = [field for name, value in found for field in (name.encode(), value)]
     return _digest(fields, 8) if fields else b""
+
+
+def rule_for(message: Message, drops: ExpectedDrops) -> str | None:
+    """Name of the rule that leaves a record out; None if it is copied."""
+    try:
+        return drops.rule_for(message.headers() or ())
+    except SystemError:
+        return None  # the client cannot read such headers: the copy stops there
 
 
 def timestamp(message: Message) -> int | None:

@@ -11,9 +11,26 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
 
 Header = tuple[str, bytes | None]
+
+
+class ClusterIds(NamedTuple):
+    """The ids of both clusters."""
+
+    source: str
+    target: str
+
+    @classmethod
+    def of(cls, source: Cluster, target: Cluster) -> ClusterIds:
+        """Asks both clusters.
+
+        Raises:
+            ClusterUnreachable: A cluster does not answer.
+        """
+        return cls(source.cluster_id(), target.cluster_id())
 
 
 class ExpectedHeaders(NamedTuple):
@@ -22,10 +39,12 @@ class ExpectedHeaders(NamedTuple):
     Attributes:
         own: Whether the source record's headers come first.
         added: The headers behind those; at least one.
+        carried: Name of those headers of the source record that come first, if not all do; empty if none do.
     """
 
     own: bool
     added: AddedHeaders
+    carried: str = ""
 
     @property
     def word(self) -> str:
@@ -35,8 +54,8 @@ class ExpectedHeaders(NamedTuple):
     @classmethod
     def parse(cls, word: str) -> ExpectedHeaders:
         """Reads `word`."""
-        own, added = json.loads(word)
-        return cls(own, tuple(AddedHeader(*each) for each in added))
+        own, added, carried = json.loads(word)
+        return cls(own, tuple(AddedHeader(*each) for each in added), carried)
 
     def of(self, topic: str, partition: int, offset: int, own: Iterable[Header]) -> list[Header]:
         """The headers of one copy.
@@ -47,13 +66,15 @@ class ExpectedHeaders(NamedTuple):
             offset: Source offset.
             own: The headers of the source record.
         """
-        kept = list(own) if self.own else []
+        kept = [header for header in own if self.own or header[0] == self.carried]
         return [*kept, *((header.name, header.value(topic, partition, offset)) for header in self.added)]
 
 
-def expected_headers(settings: CopySettings) -> ExpectedHeaders | None:
+def expected_headers(settings: CopySettings, clusters: ClusterIds) -> ExpectedHeaders | None:
     """The headers of copies that were made under some settings; None if none were added."""
-    return ExpectedHeaders(settings.headers, settings.added) if settings.added else None
+    marker = settings.marker
+    added = ((marker.of_copies(clusters.source),) if marker else ()) + settings.added
+    return ExpectedHeaders(settings.headers, added, marker.header if marker else "") if added else None
 
 
 def header_words(words: Iterable[str]) -> dict[str, ExpectedHeaders]:

@@ -4,7 +4,8 @@ The check reads the records around both positions on both clusters. S, the numbe
 be 0. R, the number of records that would be read again, must be 0 where one source partition feeds one target
 partition; with several, records lie mixed, and R is only shown. Records that retention or compaction removed cannot be
 compared: they are counted, and are no failure. Records that were skipped by hand (`k2k-tool set`) are on the source
-only: as far as the index knows them they are left out, and counted. Positions that are not committed (unknown, foreign,
+only: as far as the index knows them they are left out, and counted. Records that a rule left out are left out here too.
+Positions that are not committed (unknown, foreign,
 active, ...) are shown with their decision.
 
 The check judges the target group's commits: it reads them, and a translated position that is not committed is a fault.
@@ -30,20 +31,20 @@ from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import Covered
-from k2k_assets.mapping.index import IndexUnusable
+from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
-from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
-from k2k_assets.verification.digests import digest
-from k2k_assets.verification.expected_headers import expected_headers
+from k2k_assets.verification.digests import digest, rule_for
+from k2k_assets.verification.expected_drops import expected_drops
+from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.group_holding import CommitOwner, holding
 from k2k_assets.verification.group_match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.group_settings import isolation_in_index
-from k2k_assets.verification.group_skips import skipped_by_hand, without
+from k2k_assets.verification.group_skips import NotCompared, dropped_near, skipped_by_hand, without
 from k2k_assets.verification.group_windows import At, read_windows
 from k2k_assets.verification.payloads import Payloads, payloads_of
 from k2k_assets.verification.turns import parts
@@ -149,7 +150,7 @@ def _places(
 ) -> Iterator[_Place]:
     standing = {tp for group in groups for row in result.decisions[group].rows for tp, _ in row.sources}
     feeds = {
-        target: (sources, len(sources) == len(targets) == 1)
+        target: (sources, len(sources) == len(targets) == 1 and not pipeline.shares_targets)
         for targets, sources in feeding({*result.source_ends, *standing}, pipeline.routing, result.target_ends)
         for target in targets
     }
@@ -239,15 +240,16 @@ def _compared(
     tells which one it was; if nobody noted it, nothing can be compared. Records that were skipped by hand are left out
     then, too.
     """
-    found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), {})
+    found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), NotCompared())
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and _in_doubt(place, compared)]
     again: dict[_Place, _Compared | None] = {}
     if faulty:
-        known, portions = noted_settings(pipeline, target), _portions(pipeline)
-        by_hand = skipped_by_hand(portions, source)
+        known, index = noted_settings(pipeline, target), _index(pipeline)
+        portions = index.portions if index else PORTIONS.empty_table()
+        left_out = NotCompared(skipped_by_hand(portions, source), _dropped(index, faulty, source))
         again = dict.fromkeys(faulty)
         for common, some in _by_settings(faulty, source, known, portions):
-            matches = _match_all(pipeline, result, some, source, target, common, by_hand)
+            matches = _match_all(pipeline, result, some, source, target, common, left_out)
             again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
         yield place, again.get(place, compared)
@@ -259,12 +261,23 @@ def _in_doubt(place: _Place, compared: _Compared) -> bool:
     return compared.faulty or (unknown and place.decision is not CommitDecision.AHEAD)
 
 
-def _portions(pipeline: Pipeline) -> pa.Table:
-    """The table of portions of the newest version of the index; empty if there is no index."""
+def _index(pipeline: Pipeline) -> IndexReader | None:
+    """The newest version of the index; None if there is no index."""
     try:
-        return open_version(pipeline)[2]
+        return IndexReader.open(pipeline)
     except IndexUnusable:
-        return PORTIONS.empty_table()
+        return None
+
+
+def _dropped(
+    index: IndexReader | None, places: Iterable[_Place], source: Cluster
+) -> dict[TopicPartition, list[Covered]]:
+    if index is None:
+        return {}
+    positions = {at for place in places for at in place.sources}
+    topics = source.describe({tp.topic for tp, _ in positions})
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    return dropped_near(index, source.cluster_id(), ids, positions)
 
 
 def _by_settings(
@@ -292,11 +305,11 @@ def _match_all(
     source: Cluster,
     target: Cluster,
     settings: CopySettings,
-    by_hand: Mapping[TopicPartition, Collection[Covered]],
+    left_out: NotCompared,
 ) -> list[_Compared | None]:
     on_source, on_target = _windows(pipeline, result, places, source, target, settings)
     exactly_once = pipeline.features.exactly_once
-    return [_match(place, on_source, on_target, by_hand, exactly_once) for place in places]
+    return [_match(place, on_source, on_target, left_out, exactly_once) for place in places]
 
 
 def _windows(
@@ -315,10 +328,13 @@ def _windows(
     source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
-    facets, expected = _facets(routes, settings), expected_headers(settings)
+    ids = ClusterIds.of(source, target)
+    facets, expected, drops = _facets(routes, settings), expected_headers(settings, ids), expected_drops(settings, ids)
     with_headers = settings.headers or bool(expected)
 
-    def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes:
+    def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes | None:
+        if drops and role == "source" and rule_for(message, drops):
+            return None
         as_compared = payloads.of(message, facets[role].get(message.topic() or "", ""))
         made = expected if role == "source" else None
         return digest(message, as_compared, with_headers, message.topic() in timed_here, made)
@@ -347,10 +363,11 @@ def _match(
     place: _Place,
     on_source: Mapping[At, RecordWindow],
     on_target: Mapping[At, RecordWindow],
-    by_hand: Mapping[TopicPartition, Collection[Covered]],
+    left_out: NotCompared,
     exactly_once: bool,
 ) -> _Compared | None:
-    whole = {at[0]: on_source[at] for at in place.sources if at in on_source}
+    by_hand, by_rule = left_out.by_hand, left_out.by_rule
+    whole = {at[0]: without(on_source[at], by_rule.get(at[0], ())) for at in place.sources if at in on_source}
     sources = {tp: without(one, by_hand[tp]) if tp in by_hand else one for tp, one in whole.items()}
     window = on_target.get(place.target)
     if window is None or not sources:

@@ -23,6 +23,8 @@ BEFORE, AFTER = 24, 48
 _STALL_SECONDS = 30.0
 # Distances in offsets to go back for the records before; the next one is tried if there were too few records.
 _STEPS = (32, 256, 4096, 65_536)
+# Records to read for one stretch, if nearly all of them are left out.
+_MOST_READ = 70_000
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
@@ -41,7 +43,7 @@ def read_windows(
     properties: Mapping[str, object],
     positions: Collection[At],
     ends: Mapping[TopicPartition, int],
-    digest: Callable[[Message], bytes],
+    digest: Callable[[Message], bytes | None],
     compacted: Collection[str],
 ) -> dict[At, RecordWindow]:
     """Reads the window of each position.
@@ -51,7 +53,7 @@ def read_windows(
         properties: Its consumer settings, librdkafka names, with the isolation level.
         positions: Partitions and offsets.
         ends: Ends of the partitions, beyond which nothing is read; partitions without one are left out.
-        digest: Computes the digest of a record.
+        digest: Computes the digest of a record; None leaves it out.
         compacted: Topics in which compaction may have removed records.
 
     Raises:
@@ -73,7 +75,7 @@ def read_windows(
 
 @dataclass(slots=True)
 class _Job:
-    """A stretch to read: up to `end`, or up to `most` records."""
+    """A stretch to read: up to `end`, or up to `most` records, of at most `_MOST_READ`."""
 
     partition: TopicPartition
     start: int
@@ -82,16 +84,18 @@ class _Job:
     records: list[Seen] = field(default_factory=list)
     ended: bool = False
     deleted: bool = False
+    read: int = 0
 
-    def take(self, seen: Seen) -> bool:
-        """Adds a record; returns whether it was the last one."""
-        if seen.offset >= self.end:
+    def take(self, offset: int, digest: bytes | None) -> bool:
+        """Adds a record, unless it has no digest; returns whether it was the last one."""
+        if offset >= self.end:
             self.ended = True
             return True
-        if seen.offset >= (self.records[-1].offset + 1 if self.records else self.start):
-            self.records.append(seen)
-        self.ended = seen.offset >= self.end - 1
-        return self.ended or len(self.records) >= self.most
+        if digest is not None and offset >= (self.records[-1].offset + 1 if self.records else self.start):
+            self.records.append(Seen(offset, digest))
+        self.read += 1
+        self.ended = offset >= self.end - 1
+        return self.ended or len(self.records) >= self.most or self.read >= _MOST_READ
 
 
 @dataclass(slots=True)
@@ -135,7 +139,9 @@ class _Around:
 class _Sweep:
     """Reads jobs: jobs of one partition one after the other, jobs of different partitions together."""
 
-    def __init__(self, cluster: Cluster, properties: Mapping[str, object], digest: Callable[[Message], bytes]) -> None:
+    def __init__(
+        self, cluster: Cluster, properties: Mapping[str, object], digest: Callable[[Message], bytes | None]
+    ) -> None:
         self._cluster = cluster
         self._properties = properties
         self._digest = digest
@@ -180,7 +186,7 @@ class _Sweep:
     def _ends(self, job: _Job, message: Message) -> bool:
         error = message.error()
         if error is None:
-            return job.take(Seen(message.offset(), self._digest(message)))
+            return job.take(message.offset(), self._digest(message))
         if error.code() == KafkaError._PARTITION_EOF:
             job.ended = True
             return True

@@ -21,7 +21,8 @@ from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.schema_mapping import facets_word
-from k2k_assets.verification.expected_headers import expected_headers
+from k2k_assets.verification.expected_drops import expected_drops
+from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.sampling import Stretch
 
 
@@ -40,6 +41,7 @@ class ComparedPiece(NamedTuple):
         alone: Whether only copies, each once, can lie between the copies (`CopySettings.alone`).
         schemas: The facets whose schema ids were mapped, as `facets_word`.
         added: What the headers of copies are made of, as `ExpectedHeaders.word`; empty if none were added.
+        drops: By what records were left out, as `ExpectedDrops.word`; empty if all were copied.
     """
 
     topic: str
@@ -53,6 +55,7 @@ class ComparedPiece(NamedTuple):
     alone: bool
     schemas: str = ""
     added: str = ""
+    drops: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def pieces(
     copied: Mapping[TopicPartition, CopiedRange],
     known: Mapping[str, CopySettings],
     today: CopySettings,
+    clusters: ClusterIds,
 ) -> Pieces:
     """Cuts stretches into pieces.
 
@@ -96,6 +100,7 @@ def pieces(
         copied: The copies of their partitions.
         known: The settings behind the fingerprints.
         today: Today's settings, for copies by releases that noted none.
+        clusters: Source and target.
     """
     # A range that would be read uncommitted now may have been copied committed: aborted records would seem missing.
     assumed = today if today.isolation == "read_committed" else None
@@ -107,12 +112,23 @@ def pieces(
             if settings is None:
                 result.unknown += end - start
                 continue
-            alone = bool(fingerprint) and settings.alone and of_partition.one_to_one
-            facets = facets_word(settings.facets(stretch.topic))
-            expected = expected_headers(settings)
-            headers, word = settings.headers or bool(expected), expected.word if expected else ""
-            what = settings.isolation, headers, settings.timestamps, bool(fingerprint), alone, facets, word
-            result.found.append(ComparedPiece(stretch.topic, stretch.partition, start, end, *what))
+            expected, drops = expected_headers(settings, clusters), expected_drops(settings, clusters)
+            result.found.append(
+                ComparedPiece(
+                    stretch.topic,
+                    stretch.partition,
+                    start,
+                    end,
+                    isolation=settings.isolation,
+                    headers=settings.headers or bool(expected),
+                    timestamps=settings.timestamps,
+                    noted=bool(fingerprint),
+                    alone=bool(fingerprint) and settings.alone and of_partition.one_to_one,
+                    schemas=facets_word(settings.facets(stretch.topic)),
+                    added=expected.word if expected else "",
+                    drops=drops.word if drops else "",
+                )
+            )
     return result
 
 

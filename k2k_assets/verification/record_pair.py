@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Refused
@@ -16,7 +16,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
 from k2k_assets.translation import OffsetTranslator
-from k2k_assets.verification.expected_headers import expected_headers
+from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.payloads import payloads_of
 
 Role = Literal["source", "target"]
@@ -70,8 +70,20 @@ class ShownRecord:
     by_broker: bool
 
 
-def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> RecordPlace | None:
-    """The place of a record on the other cluster, by the mappings; None if they do not prove it.
+class Facing(NamedTuple):
+    """What faces a record on the other cluster.
+
+    Attributes:
+        place: The place of its copy, or of its original; None if the mappings do not prove it.
+        dropped_by: Rule by which the record was left out, so that it has no copy; None if it was not.
+    """
+
+    place: RecordPlace | None = None
+    dropped_by: str | None = None
+
+
+def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> Facing:
+    """What faces a record on the other cluster, by the mappings.
 
     Args:
         pipeline: The pipeline.
@@ -85,9 +97,11 @@ def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> RecordPlace | 
         ask = translator.translate if role == "source" else translator.translate_back
         rows = ask(place.partition.topic, place.partition.partition, [place.offset])
     for row in rows:
+        if row.dropped_by:
+            return Facing(dropped_by=row.dropped_by)
         if row.state == "exact" and row.to_topic and row.to_partition is not None and row.to_offset is not None:
-            return RecordPlace(TopicPartition(row.to_topic, row.to_partition), row.to_offset)
-    return None
+            return Facing(RecordPlace(TopicPartition(row.to_topic, row.to_partition), row.to_offset))
+    return Facing()
 
 
 def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> ShownRecord | None:
@@ -116,7 +130,9 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
     return next((_seen(message) for chunk in read_range(properties, wanted) for message in chunk), None)
 
 
-def differences_of(pipeline: Pipeline, place: RecordPlace, source: ShownRecord, target: ShownRecord) -> list[str]:
+def differences_of(
+    pipeline: Pipeline, place: RecordPlace, source: ShownRecord, target: ShownRecord, clusters: ClusterIds
+) -> list[str]:
     """The parts in which a copy is not what the settings of today make of its record.
 
     Args:
@@ -124,6 +140,7 @@ def differences_of(pipeline: Pipeline, place: RecordPlace, source: ShownRecord, 
         place: Where the record is on the source.
         source: The record.
         target: Its copy.
+        clusters: Source and target.
 
     Raises:
         RegistryUnreachable: A schema registry does not answer.
@@ -131,7 +148,7 @@ def differences_of(pipeline: Pipeline, place: RecordPlace, source: ShownRecord, 
     facets = facets_word(facets_of(pipeline.schema_rules, place.partition.topic))
     source_key, source_value = payloads_of(pipeline, "source").through(source.key, source.value, facets)
     target_key, target_value = payloads_of(pipeline, "target").through(target.key, target.value, facets)
-    expected = expected_headers(CopySettings.of(pipeline))
+    expected = expected_headers(CopySettings.of(pipeline), clusters)
     headers = expected.of(*place.partition, place.offset, source.headers) if expected else source.headers
     return differences(
         replace(source, key=source_key, value=source_value, headers=tuple(headers)),

@@ -13,6 +13,7 @@ from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.verification.expected_headers import ClusterIds
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.record_pair import RecordPlace, differences_of, record_at
 from k2k_assets.verification.verdict import Judgement, Verdict
@@ -97,4 +98,4 @@ def test_a_copy_with_another_schemas_id_fails_the_content_check(
         mapped = record_at(pipeline, world.hand.target, place)
         assert original is not None
         assert mapped is not None
-        assert differences_of(pipeline, place, original, mapped) == differs
+        assert differences_of(pipeline, place, original, mapped, ClusterIds("a", "b")) == differs

@@ -23,13 +23,13 @@ ALL_KEPT = {"headerReplication": "enabled", "keepRecordCreationTimestamp": "enab
 
 def through(pipeline: Pipeline, topic: str = "orders", partition: int = 3) -> Chunk:
     chunk = Chunk(TopicPartition(topic, partition), ListRecords([1, 2]))
-    return reduce(lambda chunk, stage: stage(chunk), stages_of(pipeline), chunk)
+    return reduce(lambda chunk, stage: stage(chunk), stages_of(pipeline, "a", "b"), chunk)
 
 
 def test_what_is_not_needed_is_not_in_the_list_and_the_records_are_handed_on_untouched(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], features=ALL_KEPT)
     chunk = Chunk(TopicPartition("orders", 3), ListRecords([1, 2]))
-    (route,) = stages_of(pipeline)
+    (route,) = stages_of(pipeline, "a", "b")
     assert route(chunk) is chunk
     assert (chunk.target_topic, chunk.target_partition) == ("orders", 3)
     assert (chunk.keep_headers, chunk.keep_timestamps) == (True, True)

@@ -13,7 +13,7 @@ from k2k_assets.replication.extent import Extent, UntilCaughtUp
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
 from k2k_assets.replication.slot.partition_state import PartitionState
 
-CLUSTER = "source-cluster"
+CLUSTER, TARGET_CLUSTER = "source-cluster", "target-cluster"
 GENERATION = 17
 COMMIT_TOPIC_ID = "commit-topic"
 
@@ -46,6 +46,7 @@ def slot_plan(
         one_to_one=one_to_one,
         batch_bytes=1_000_000,
         settings=CopySettings.of(pipeline).fingerprint,
+        target_cluster=TARGET_CLUSTER,
     )
 
 

@@ -16,6 +16,7 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.expected_headers import ClusterIds
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.record_pair import RecordPlace, differences_of, facing, record_at
@@ -28,6 +29,8 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
+
+IDS = ClusterIds("source", "target")
 
 Make = Callable[..., Pipeline]
 
@@ -97,12 +100,12 @@ def test_each_range_is_judged_by_the_headers_of_its_time(
     with both_clusters(pipeline) as (source, target):
         for offset, differs in ((239, []), (0, ["headers"])):
             place = RecordPlace(TopicPartition(topic, 0), offset)
-            there = facing(pipeline, "source", place)
+            there = facing(pipeline, "source", place).place
             assert there is not None
             original, copied = record_at(pipeline, source, place), record_at(pipeline, target, there)
             assert original is not None
             assert copied is not None
-            assert differences_of(pipeline, place, original, copied) == differs
+            assert differences_of(pipeline, place, original, copied, IDS) == differs
 
 
 def _traced(topic: str, pipeline: Pipeline, offset: int, own: list[tuple[str, bytes | None]]) -> Record:
@@ -141,4 +144,4 @@ def test_a_wrong_tracing_header_is_found_at_its_record(
     original, copied = record_at(pipeline, world.hand.source, place), record_at(pipeline, world.hand.target, place)
     assert original is not None
     assert copied is not None
-    assert differences_of(pipeline, place, original, copied) == ["headers"]
+    assert differences_of(pipeline, place, original, copied, IDS) == ["headers"]

@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.verification.digests import headers
-from k2k_assets.verification.expected_headers import ExpectedHeaders, Header, expected_headers, header_words
+from k2k_assets.verification.expected_headers import ClusterIds, ExpectedHeaders, Header, expected_headers, header_words
 from k2k_assets_tests.support.fake_transport import ListRecords
 
 ADDED = (
@@ -39,7 +39,7 @@ def test_a_word_says_it_all(own: bool) -> None:
 
 def test_where_nothing_was_added_the_record_itself_says_what_the_headers_are() -> None:
     settings = CopySettings("read_committed", headers=True, timestamps=True, alone=True)
-    assert expected_headers(settings) is None
+    assert expected_headers(settings, ClusterIds("a", "b")) is None
 
 
 @given(own_headers, st.booleans(), st.integers(0, 2**62), st.lists(st.sampled_from(ADDED), min_size=1, max_size=5))

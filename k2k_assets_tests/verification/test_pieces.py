@@ -11,10 +11,11 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.added_headers import AddedHeader
-from k2k_assets.verification.expected_headers import ExpectedHeaders
+from k2k_assets.verification.expected_headers import ClusterIds, ExpectedHeaders
 from k2k_assets.verification.pieces import CopiedRange, pieces
 from k2k_assets.verification.sampling import Stretch
 
+IDS = ClusterIds("a", "b")
 TODAY = CopySettings("read_committed", headers=True, timestamps=True, alone=True)
 BEFORE = replace(TODAY, headers=False)
 KNOWN = {"a": BEFORE, "b": TODAY}
@@ -22,7 +23,7 @@ TP = TopicPartition("orders", 0)
 
 
 def _pieces(copied: CopiedRange, start: int = 100, end: int = 200) -> list[tuple[object, ...]]:
-    found = pieces([Stretch(*TP, start, end)], {TP: copied}, KNOWN, TODAY).found
+    found = pieces([Stretch(*TP, start, end)], {TP: copied}, KNOWN, TODAY, IDS).found
     return [(piece.start, piece.end, piece.headers, piece.noted, piece.alone) for piece in found]
 
 
@@ -51,7 +52,7 @@ def test_headers_that_were_added_are_compared_even_if_the_records_own_were_dropp
     added = (AddedHeader("o", "offset"),)
     known = {"a": replace(BEFORE, added=added), "b": TODAY}
     copied = CopiedRange((SettingsRange(0, 150, "a"), SettingsRange(150, 500, "b")))
-    found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, known, TODAY).found
+    found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, known, TODAY, IDS).found
     assert [(piece.start, piece.headers, piece.added) for piece in found] == [
         (100, True, ExpectedHeaders(False, added).word),
         (150, True, ""),
@@ -60,13 +61,13 @@ def test_headers_that_were_added_are_compared_even_if_the_records_own_were_dropp
 
 def test_settings_that_nobody_knows_are_left_out_and_counted() -> None:
     copied = CopiedRange((SettingsRange(0, 150, "c"), SettingsRange(150, 500, "b")))
-    found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, KNOWN, TODAY)
+    found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, KNOWN, TODAY, IDS)
     assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
 
 
 def test_what_is_read_uncommitted_today_was_perhaps_read_committed() -> None:
     today = replace(TODAY, isolation="read_uncommitted")
-    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange((SettingsRange(150, 500, "b"),))}, KNOWN, today)
+    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange((SettingsRange(150, 500, "b"),))}, KNOWN, today, IDS)
     assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
 
 
@@ -77,6 +78,6 @@ def test_the_pieces_are_the_stretch(lengths: list[tuple[int, str]], set_at: list
         if length:
             under.append(SettingsRange(start, start + length, settings))
         start += length + 1
-    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange(under, sorted(set_at))}, KNOWN, TODAY).found
+    found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange(under, sorted(set_at))}, KNOWN, TODAY, IDS).found
     assert [offset for piece in found for offset in range(piece.start, piece.end)] == list(range(100, 200))
     assert {piece.start for piece in found}.issuperset(at for at in set_at if 100 <= at < 200)

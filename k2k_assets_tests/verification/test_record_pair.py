@@ -53,9 +53,9 @@ def test_records_of_a_real_copy(clusters: KafkaSandbox, tmp_path: Path) -> None:
     delete_records(clusters.source_servers, topic, 0, 1)
     at = TopicPartition(topic, 0)
     there = RecordPlace(at, 3)
-    here = facing(pipeline, "source", there)
+    here = facing(pipeline, "source", there).place
     assert here is not None
-    assert facing(pipeline, "target", here) == there
+    assert facing(pipeline, "target", here).place == there
     with both_clusters(pipeline) as (source, target):
         original, copied = record_at(pipeline, source, there), record_at(pipeline, target, here)
         assert original == ShownRecord(b"key", b"value", (("name", b"\xff"), ("none", None)), 1_700_000_000_000, False)

@@ -41,6 +41,7 @@ class ClusterSnapshot:
         batch_bytes: Largest batch that every target topic accepts.
         one_to_one: Whether one source partition, of all that the pipeline selects, feeds each target partition. A run
             that copies only some topics is not alone on a shared target.
+        target_id: Target cluster id.
     """
 
     cluster_id: str
@@ -50,6 +51,7 @@ class ClusterSnapshot:
     control: ControlPartitions
     batch_bytes: int
     one_to_one: bool
+    target_id: str = ""
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -129,6 +131,7 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
         control=ControlPartitions(commit.partitions, mapping, commit.topic_id),
         batch_bytes=_batch_bytes(target, set(names.values())),
         one_to_one=look.one_to_one,
+        target_id=look.target_id,
     )
 
 
@@ -221,6 +224,7 @@ def plan_slots(
             dead=dead,
             settings=settings.fingerprint,
             sharing=sharing,
+            target_cluster=snapshot.target_id,
         )
         for slot, share in enumerate(shares)
     ]

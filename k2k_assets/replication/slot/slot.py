@@ -76,7 +76,7 @@ class Slot:
         self._memory = SlotMemory(started=time.monotonic())
         self._transport = transport_of(plan.pipeline)
         self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
-        self._stages = stages_of(plan.pipeline)
+        self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster)
         throttle = plan.pipeline.throttle
         self._limits = Limits(throttle, plan.sharing) if throttle.is_set else None
         self._id = ""

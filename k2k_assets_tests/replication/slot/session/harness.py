@@ -119,7 +119,7 @@ class Harness:
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
-        stages = *first_stages, *stages_of(pipeline)
+        stages = *first_stages, *stages_of(pipeline, self.plan.cluster, self.plan.target_cluster)
         told = clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, stages, clock
         self.session = Session(self.plan, self.memory, self.source, self.sink, *told)
         self.ended: bool | None = None

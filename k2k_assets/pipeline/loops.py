@@ -1,0 +1,78 @@
+"""Finds pipelines that would copy each other's copies for ever, from their files. Pure.
+
+```
+ a -> b   orders -> orders
+ b -> a   orders -> orders        each record goes round, and comes back as a new one each time
+```
+
+Clusters are told apart by their addresses, and topics by lists, and by expressions that both files have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from k2k_assets.pipeline.model import Pipeline
+
+
+def loops(pipelines: list[Pipeline]) -> Iterator[str]:
+    """One message for each two pipelines that would copy in circles.
+
+    Args:
+        pipelines: Pipelines that run beside each other.
+    """
+    for one, other in combinations(pipelines, 2):
+        if opposite(one, other) and (topics := _there_and_back(one, other)):
+            both = f"{one.name} and {other.name} copy {topics} both ways"
+            if why := _not_told(one, other):
+                yield f"{both}, so each record would go round for ever: {why}"
+
+
+def opposite(one: Pipeline, other: Pipeline) -> bool:
+    """Whether the one copies from where the other copies to, and the other way round."""
+    return bool(
+        _addresses(one, "source") & _addresses(other, "target")
+        and _addresses(one, "target") & _addresses(other, "source")
+    )
+
+
+def _addresses(pipeline: Pipeline, side: str) -> set[str]:
+    section = pipeline.source if side == "source" else pipeline.target
+    servers = str(section.kafka.common.get("bootstrap.servers", ""))
+    return {address.strip().lower() for address in servers.split(",") if address.strip()}
+
+
+def _there_and_back(one: Pipeline, other: Pipeline) -> str:
+    """The topics that come back under their own name, in words; empty if there are none."""
+    listed = [*(one.selection.literal or ()), *(other.selection.literal or ())]
+    found = sorted({topic for topic in listed if _comes_back(one, other, topic)})
+    if found:
+        return ", ".join(found)
+    ours = {part.pattern for part in one.selection.parts if part.pattern}
+    theirs = {part.pattern for part in other.selection.parts if part.pattern}
+    same = sorted(ours & theirs)
+    return f"topics that match '{same[0]}'" if same and _keeps_names(one) and _keeps_names(other) else ""
+
+
+def _comes_back(one: Pipeline, other: Pipeline, topic: str) -> bool:
+    there = one.routing.target_if_any(topic) if one.selection.matches(topic) else None
+    return there is not None and other.selection.matches(there) and other.routing.target_if_any(there) == topic
+
+
+def _keeps_names(pipeline: Pipeline) -> bool:
+    sinks = [pair.routing.topic for pair in pipeline.pairs]
+    return not any(sink.prefix or sink.suffix or sink.static or sink.static_mapping for sink in sinks)
+
+
+def _not_told(one: Pipeline, other: Pipeline) -> str:
+    """Why one does not know the other's copies; empty if both do."""
+    marker, theirs = one.marker, other.marker
+    if marker is None or theirs is None:
+        without = " and ".join(each.name for each in (one, other) if each.marker is None)
+        return f"write 'features.bidirectionalReplication: enabled' in the file of {without} too, or other target names"
+    if (marker.header, marker.mode) != (theirs.header, theirs.mode):
+        return "their bidirectional.mode and bidirectional.headers must be the same"
+    if marker.pipeline != theirs.pipeline:
+        return "in bidirectional.mode 'pipeline' both must have the same name, or write 'mode: cluster' in both"
+    return ""

@@ -1,0 +1,54 @@
+"""Which records a pipeline must leave out, known from the source record and from the settings of the copy. Pure.
+
+It is told from the record anew, and not by the stages: so a record that was left out although it should have been
+copied is found, and so is one that was copied although it should have been left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.pipeline.bidirectional import RULE
+from k2k_assets.verification.expected_headers import ClusterIds, Header
+
+
+class ExpectedDrops(NamedTuple):
+    """The rules by which records are left out.
+
+    Attributes:
+        header: Name of the header by which echoes are known.
+        value: Its value in echoes, as text.
+    """
+
+    header: str
+    value: str
+
+    @property
+    def word(self) -> str:
+        """As one word, for columns."""
+        return json.dumps(self)
+
+    @classmethod
+    def parse(cls, word: str) -> ExpectedDrops:
+        """Reads `word`."""
+        return cls(*json.loads(word))
+
+    def rule_for(self, headers: Iterable[Header]) -> str | None:
+        """Name of the rule that leaves out a record with these headers; None if it is copied."""
+        return RULE if (self.header, self.value.encode()) in headers else None
+
+
+def expected_drops(settings: CopySettings, clusters: ClusterIds) -> ExpectedDrops | None:
+    """The rules that were in force under some settings; None if there were none."""
+    if settings.marker is None:
+        return None
+    header, value = settings.marker.of_echoes(clusters.target)
+    return ExpectedDrops(header, value.decode())
+
+
+def drop_words(words: Iterable[str]) -> dict[str, ExpectedDrops]:
+    """The different words, with what they stand for; without that of copies of all records."""
+    return {word: ExpectedDrops.parse(word) for word in sorted({word for word in words if word})}

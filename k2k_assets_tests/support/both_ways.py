@@ -1,0 +1,138 @@
+"""Two pipelines, one each way, between topics of the same names; and what must be true of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import copy, mapping_records
+from k2k_assets_tests.support.kafka import Record, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+MARKER = "__k2k_bidirectional"
+
+
+@dataclass(frozen=True)
+class OneWay:
+    """A pipeline, and the clusters that it copies between."""
+
+    path: Path
+    pipeline: Pipeline
+    source: str
+    target: str
+
+
+def both_ways(
+    clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled", marker: str = "pipeline",
+    **rest: Any,
+) -> tuple[OneWay, OneWay]:  # fmt: skip
+    """The pipeline from source to target, and the one back.
+
+    Args:
+        clusters: Both clusters.
+        directory: For the files.
+        topics: On both.
+        mode: `features.exactlyOnce`.
+        marker: `bidirectional.mode`.
+        rest: More features in `features`, and sections of both files.
+    """
+    features = {
+        "exactlyOnce": mode,
+        "offsetMapping": "enabled",
+        "bidirectionalReplication": "enabled",
+        **rest.pop("features", {}),
+    }
+    if marker == "pipeline":
+        rest["name"] = unique("both")
+    ways: list[OneWay] = []
+    for source, target in (
+        (clusters.source_servers, clusters.target_servers),
+        (clusters.target_servers, clusters.source_servers),
+    ):
+        rest["index"] = {"path": str(directory / f"index-{len(ways)}")}
+        path = write_pipeline(
+            directory, source, target, topics, features=features, bidirectional={"mode": marker}, **rest,
+        )  # fmt: skip
+        ways.append(OneWay(path, load_pipeline([path]), source, target))
+    return ways[0], ways[1]
+
+
+def settle(ways: Iterable[OneWay], rounds: int = 2) -> None:
+    """Copies both ways, and once more: then nothing is left that could come back."""
+    for _ in range(rounds):
+        for way in ways:
+            assert copy(way.pipeline).stopped == {}
+
+
+def write_some(way: OneWay, topic: str, name: str, count: int, partitions: int = 1) -> list[bytes]:
+    """Writes records on the source of a pipeline; returns their values."""
+    values = [f"{name}-{n}".encode() for n in range(count)]
+    for partition in range(partitions):
+        mine = values[partition::partitions]
+        produce(way.source, topic, [Record(value, value, [("own", value)]) for value in mine], partition)
+    return values
+
+
+def assert_no_echo_and_no_loss(ways: tuple[OneWay, OneWay], topic: str, values: list[bytes], once: bool = True) -> None:
+    """Both sides hold every record, each once; in the order of the side where it was written.
+
+    Args:
+        ways: Both pipelines.
+        topic: The topic.
+        values: All values that were ever written, those of one partition and side in order.
+        once: Whether copies may not be there a second time.
+    """
+    for way in ways:
+        read = read_all(way.source, topic)
+        found = [record.value for record in read]
+        written_here = [record for record in read if not marks(record.headers)]
+        assert len({record.value for record in written_here}) == len(written_here)
+        assert set(found) == set(values)
+        assert not once or len(found) == len(values)
+        for mine, other in ((way, ways[1 - ways.index(way)]),):
+            for partition in {record.partition for record in read}:
+                copies = [r.value for r in read if r.partition == partition and marks(r.headers)]
+                origins = read_all(other.source, topic)
+                originals = [r.value for r in origins if r.partition == partition and not marks(r.headers)]
+                assert list(dict.fromkeys(copies)) == originals, mine
+
+
+def marks(headers: Iterable[tuple[str, bytes | None]]) -> list[bytes | None]:
+    """The values of the markers."""
+    return [value for name, value in headers if name == MARKER]
+
+
+def assert_mapped_or_dropped(way: OneWay, topic: str) -> int:
+    """Each source record is mapped once to its copy, or lies in one dropped range if it is a copy itself.
+
+    Returns:
+        How many records were dropped.
+    """
+    there = {(r.partition, r.offset): r for r in read_all(way.target, topic)}
+    mapped: dict[tuple[int, int], tuple[int, int]] = {}
+    dropped: set[tuple[int, int]] = set()
+    covered: dict[int, int] = {}
+    for record in (each for each in mapping_records(way.pipeline, way.target) if each.topic == topic):
+        assert record.covered_from == covered.get(record.partition, record.covered_from)
+        covered[record.partition] = record.covered_to
+        for part in record.targets:
+            for run in part.runs:
+                pairs = {(record.partition, run.source_start + n): (part.partition, run.target_start + n)
+                         for n in range(run.count)}  # fmt: skip
+                assert not pairs.keys() & mapped.keys()
+                mapped |= pairs
+        for each in record.dropped:
+            assert each.rule == "marker"
+            for start, end in each.ranges:
+                assert record.covered_from <= start < end <= record.covered_to
+                dropped |= {(record.partition, offset) for offset in range(start, end)}
+    read = {(r.partition, r.offset): r for r in read_all(way.source, topic)}
+    echoes = {at for at, record in read.items() if marks(record.headers)}
+    assert mapped.keys() == read.keys() - echoes
+    assert dropped & read.keys() == echoes
+    assert {at: there[to].value for at, to in mapped.items()} == {at: read[at].value for at in mapped}
+    return len(echoes)

@@ -13,7 +13,8 @@ from k2k_assets.cli import tool
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.verification import record_pair
-from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
+from k2k_assets.verification.expected_headers import ClusterIds
+from k2k_assets.verification.record_pair import Facing, RecordPlace, ShownRecord
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 _SEEN = ShownRecord(b"key", b"value", (("trace", b"\xff\x00"), ("none", None)), 1_700_000_000_000, False)
@@ -25,7 +26,11 @@ def file(tmp_path: Path) -> Path:
     return write_pipeline(tmp_path, "s:9092", "t:9092", ["orders"])
 
 
-def _records(monkeypatch: pytest.MonkeyPatch, records: Mapping[RecordPlace, ShownRecord | None]) -> None:
+def _records(
+    monkeypatch: pytest.MonkeyPatch,
+    records: Mapping[RecordPlace, ShownRecord | None],
+    dropped_by: str | None = None,
+) -> None:
     """Clusters that hold these, and mappings that know `_THERE` and `_HERE`."""
     faces = {("source", _THERE): _HERE, ("target", _HERE): _THERE}
 
@@ -33,7 +38,8 @@ def _records(monkeypatch: pytest.MonkeyPatch, records: Mapping[RecordPlace, Show
         assert cluster.role == ("source" if place.partition.topic == "orders" else "target")
         return records[place]
 
-    monkeypatch.setattr(record_pair, "facing", lambda _, role, place: faces.get((role, place)))
+    monkeypatch.setattr(record_pair, "facing", lambda _, role, place: Facing(faces.get((role, place)), dropped_by))
+    monkeypatch.setattr(ClusterIds, "of", lambda *_: ClusterIds("source-id", "target-id"))
     monkeypatch.setattr(record_pair, "record_at", record_at)
 
 
@@ -73,6 +79,19 @@ def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "not in the mappings" in out
     assert "There are not two records to compare" in out
+
+
+def test_a_record_that_was_left_out_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    echo = RecordPlace(TopicPartition("orders", 3), 121)
+    _records(monkeypatch, {echo: _SEEN}, dropped_by="bidirectional")
+    assert tool.run(["show", "-f", str(file), "-o", str(echo)]) == 0
+    assert capsys.readouterr().out.endswith(
+        "The record was left out on purpose, by the rule 'bidirectional': it has no copy.\n"
+    )
+    assert tool.run(["show", "-f", str(file), "-o", str(echo), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["droppedBy"] == "bidirectional"
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,14 @@ class Running:
 def in_processes() -> tuple[Runner, Callable[[], None]]:
     """A runner whose slots are processes, and what kills all of them by SIGKILL."""
     workers: list[Any] = []
+    started = threading.Event()
 
     def run(plans: Any) -> list[SlotResult]:
         new = [PROCESSES.Process(target=copy_slot, args=(plan,), daemon=True) for plan in plans]
         for worker in new:
             worker.start()
-            workers.append(worker)
+        workers.extend(new)
+        started.set()
         for worker in new:
             worker.join()
         if any(worker.exitcode for worker in new):
@@ -138,7 +140,7 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
         return [SlotResult(plan.slot, "", "", {}, {}) for plan in plans]
 
     def kill() -> None:
-        wait_until(lambda: workers, 30, "a slot to kill")
+        assert started.wait(30), "no slot has started"
         for worker in workers:
             worker.kill()
 

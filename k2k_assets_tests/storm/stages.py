@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.kafka import ReadRecord, Record
+from k2k_assets_tests.support.kafka import ReadRecord, Record, unique
 
 _SCHEMAS = 12
 # Of the target's registry: so that an id that was not mapped is noticed.
@@ -104,6 +104,89 @@ class MappedSchemas(Stages):
             assert found.schema_id is not None
             self._mapped[source_id] = found.schema_id
         return self._mapped[source_id]
+
+
+class Marked(Stages):
+    """Each copy has a marker and tracing headers; records that have the marker already are echoes, and left out."""
+
+    def __init__(self) -> None:
+        self._name = unique("storm-both")
+        self._echoes_left = 0
+
+    def features(self) -> Mapping[str, str]:
+        return {"bidirectionalReplication": "enabled", "tracingHeaders": "enabled"}
+
+    def write_options(self) -> Mapping[str, Any]:
+        return {"name": self._name}
+
+    def dress(self, record: Record, rng: random.Random) -> Record:
+        """One in ten is an echo, and now and then comes a stretch of nothing else."""
+        if self._echoes_left == 0 and rng.random() < 0.005:
+            self._echoes_left = rng.randint(100, 400)
+        is_echo = self._echoes_left > 0 or rng.random() < 0.1
+        self._echoes_left = max(0, self._echoes_left - 1)
+        return record._replace(headers=[*(record.headers or []), self._marker]) if is_echo else record
+
+    def through(self, record: ReadRecord) -> ReadRecord | None:
+        if self._marker in record.headers:
+            return None
+        tracing = [
+            ("__k2k_partition", b"%d" % record.partition),
+            ("__k2k_offset", b"%d" % record.offset),
+            ("__k2k_topic", record.topic.encode()),
+            ("__k2k_pipeline", self._name.encode()),
+        ]
+        return record._replace(headers=[*record.headers, self._marker, *tracing])
+
+    @property
+    def _marker(self) -> tuple[str, bytes]:
+        return "__k2k_bidirectional", self._name.encode()
+
+
+class Together(Stages):
+    """Several stages.
+
+    Args:
+        stages: In the order in which the pipeline has them.
+    """
+
+    def __init__(self, *stages: Stages) -> None:
+        self._stages = stages
+
+    def features(self) -> Mapping[str, str]:
+        return {name: value for stage in self._stages for name, value in stage.features().items()}
+
+    def write_options(self) -> Mapping[str, Any]:
+        return {name: value for stage in self._stages for name, value in stage.write_options().items()}
+
+    def note_topic(self, topic: str) -> None:
+        for stage in self._stages:
+            stage.note_topic(topic)
+
+    def dress(self, record: Record, rng: random.Random) -> Record:
+        for stage in self._stages:
+            record = stage.dress(record, rng)
+        return record
+
+    def through(self, record: ReadRecord) -> ReadRecord | None:
+        found: ReadRecord | None = record
+        for stage in self._stages:
+            found = stage.through(found) if found is not None else None
+        return found
+
+    def registries(self) -> list[SandboxRegistry]:
+        return [registry for stage in self._stages for registry in stage.registries()]
+
+
+@contextmanager
+def all_stages(directory: Path) -> Iterator[Stages]:
+    """All of them.
+
+    Args:
+        directory: For the logs of registries.
+    """
+    with mapped_schemas(directory) as schemas:
+        yield Together(Marked(), schemas)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.history_of_dagster import runs_in_words
 from k2k_assets_tests.storm.instances import Engine, home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
-from k2k_assets_tests.storm.stages import Stages, mapped_schemas
+from k2k_assets_tests.storm.stages import Stages, all_stages
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
@@ -185,7 +185,7 @@ def _begin(environment: Environment) -> None:
 
 
 def _stages(plan: Plan, directory: Path) -> AbstractContextManager[Stages]:
-    return mapped_schemas(directory) if plan.stages else nullcontext(Stages())
+    return all_stages(directory) if plan.stages else nullcontext(Stages())
 
 
 def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, stages: Stages, report: Report) -> None:

@@ -158,6 +158,11 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         for cluster in ("source", "target"):
             remarks = translate_registry(pipeline.registry(cluster).config).remarks
             lines += [f'no effect: {cluster}.registry.config."{key}": {reason}' for key, reason in remarks]
+    if pipeline.shares_targets and pipeline.features.offset_mapping:
+        lines.append(
+            "features.bidirectionalReplication: groups are translated by the records that this pipeline copies; of "
+            "those that are written on the target itself a group may skip some. See docs/bidirectional.md"
+        )
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
     return tuple(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from pathlib import Path
 
@@ -148,14 +147,12 @@ def test_both_run_and_are_killed_again_and_again(clusters: KafkaSandbox, tmp_pat
 
     writer = threading.Thread(target=traffic)
     writer.start()
-    chance = random.Random(7)
     runners = [in_processes() for _ in ways]
     running = [Running(way.pipeline, 1, runner[0]) for way, runner in zip(ways, runners, strict=True)]
     try:
         for one, runner in zip((*running, *running), (*runners, *runners), strict=True):
             before = one.copied()
             wait_until(lambda one=one, before=before: one.copied() != before or one.error, 60, "copying")  # type: ignore[misc]
-            chance.random()
             runner[1]()
     finally:
         stop.set()

@@ -119,6 +119,27 @@ def test_it_comes_first_and_has_its_value_from_the_file(tmp_path: Path, mode: st
     assert chunk.written_headers() == [expected]
 
 
+@pytest.mark.parametrize(
+    ("features", "policy", "is_warned"),
+    [
+        ({"bidirectionalReplication": "enabled", "offsetMapping": "enabled"}, None, True),
+        (
+            {"bidirectionalReplication": "enabled", "offsetMapping": "enabled"},
+            "fail",
+            False,
+        ),  # no one else writes there
+        ({"bidirectionalReplication": "enabled"}, None, False),
+        ({"offsetMapping": "enabled"}, None, False),
+    ],
+)
+def test_who_moves_groups_is_warned_of_records_that_are_written_on_the_target(
+    tmp_path: Path, features: dict[str, str], policy: str | None, is_warned: bool
+) -> None:
+    rest = {"errorHandling": {"onForeignWriter": policy}} if policy else {}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features=features, **rest)
+    assert any("written on the target itself" in warning for warning in pipeline.warnings) is is_warned
+
+
 def test_a_tracing_header_may_not_look_like_the_marker(tmp_path: Path) -> None:
     features = {"bidirectionalReplication": "enabled", "tracingHeaders": "enabled"}
     section = {"headers": {"bidirectional": "__k2k_pipeline"}}

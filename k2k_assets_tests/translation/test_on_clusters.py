@@ -217,7 +217,7 @@ def _a_frame(
         # Once as with an index that is larger than a task's memory for it.
         monkeypatch.setattr(frame_module, "MOST_RUNS", 0 if reverse else 1_000_000)
         answers = [tuple(row) for row in translate_frame(frame, pipeline, reverse=reverse).collect()]
-        assert sorted(answers) == sorted(map(tuple, rows))
+        assert sorted(answers) == sorted(row[:7] for row in rows)
     with pytest.raises(Refused, match="column 'offset' is no whole number; column 'topic' is no string"):
         translate_frame(spark.createDataFrame([(1, 1, "x")], "topic int, partition int, offset string"), pipeline)
     with pytest.raises(Refused, match="column 'partition' is missing; column 'state' is there already"):

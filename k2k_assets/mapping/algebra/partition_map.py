@@ -140,6 +140,8 @@ class PartitionMap:
         target_began: int | None = None,
     ) -> PartitionMap:
         """Makes a map from tables, of which those of `fold.nowhere` are the ranges that were left out."""
+        if not any(map(is_nowhere, tables)):
+            return cls(source, began, covered, tables, log_start, target_began)
         runs = {target: table for target, table in tables.items() if not is_nowhere(target)}
         dropped = {target.topic_id: table for target, table in tables.items() if is_nowhere(target)}
         return cls(source, began, covered, runs, log_start, target_began, dropped)
@@ -147,6 +149,8 @@ class PartitionMap:
     @property
     def tables(self) -> Mapping[Target, RunTable]:
         """The runs, and the ranges that were left out under `fold.nowhere` of their rules."""
+        if not self.dropped:
+            return self.runs
         return {**self.runs, **{nowhere(rule): table for rule, table in self.dropped.items()}}
 
     def rule_at(self, offset: int) -> str | None:

@@ -29,7 +29,9 @@ _WHOLE = (
     {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"},
     {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)},
 )
-_KINDS = frozenset({"instance", "claim", "beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"})
+_KINDS = frozenset(
+    {"instance", "claim", "beat", "run-beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"}
+)
 # Where the first records of a log are looked for: a compacted one has gaps.
 _FIRST = 1_000_000
 
@@ -78,21 +80,22 @@ def _verdict(pipeline: Pipeline, source: Cluster, name: str, config: Mapping[str
         return None if is_whole else False
     if key is None:
         return None if is_whole else False
-    return is_control_key(key)
+    return is_control_key(key, any_kind=is_whole)
 
 
-def is_control_key(key: bytes) -> bool:
+def is_control_key(key: bytes, any_kind: bool = False) -> bool:
     """Whether a key is one of k2k's control records.
 
     Args:
         key: A record's key.
+        any_kind: Whether kinds of control records that this release does not know count, as newer ones write them.
     """
     try:
         document = json_codec.decode(key, "key")
     except ValueError:
         return False
     if "kind" in document:
-        return document["kind"] in _KINDS
+        return str(document["kind"]) in _KINDS or (any_kind and "group" in document)
     return {"group", "topic", "partition"} <= document.keys()
 
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from k2k_assets.control.assignment_records import heartbeat_key, instance_key, settings_key, start_key, stop_key
+from k2k_assets import control
+from k2k_assets.control import mapper_claims
+from k2k_assets.control.assignment_records import (
+    heartbeat_key,
+    instance_key,
+    run_heartbeat_key,
+    settings_key,
+    start_key,
+    stop_key,
+)
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.pause_records import pause_key
 from k2k_assets.discovery import discover
@@ -28,6 +38,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
         COMMIT.key_bytes(),
         instance_key("g", "i"),
         heartbeat_key("g", 0, 1),
+        run_heartbeat_key("g", "r"),
         stop_key("g", 0),
         start_key("g", "t"),
         settings_key("g", "f"),
@@ -41,7 +52,26 @@ def test_keys_of_control_records(key: bytes) -> None:
     assert is_control_key(key)
 
 
-@pytest.mark.parametrize("key", [b"", b"17", b"\x00\x01", b"null", b"[]", b'{"id":1}', b'{"kind":"order"}', b"{"])
+def test_the_keys_above_are_those_of_all_kinds() -> None:
+    """A kind that is added to the assignment topic has to be recognised: compaction may make it the first record."""
+    written = "".join(path.read_text(encoding="utf-8") for path in Path(control.__file__).parent.glob("*.py"))
+    kinds = set(re.findall(r'(?:"kind": |tag=)"([a-z-]+)"', written)) | {
+        mapper_claims.KIND,
+        mapper_claims.HEARTBEAT_KIND,
+    }
+    assert len(kinds) >= 10
+    assert [kind for kind in sorted(kinds) if not is_control_key(json.dumps({"kind": kind}).encode())] == []
+
+
+def test_a_kind_of_a_newer_release_is_known_by_the_settings_of_its_topic() -> None:
+    key = b'{"kind":"to-come","group":"g"}'
+    assert (is_control_key(key), is_control_key(key, any_kind=True)) == (False, True)
+    assert not is_control_key(b'{"kind":"order"}', any_kind=True)
+
+
+@pytest.mark.parametrize(
+    "key", [b"", b"17", b"\x00\x01", b"null", b"[]", b'{"id":1}', b'{"kind":"order"}', b'{"kind":{}}', b"{"]
+)
 def test_keys_of_data(key: bytes) -> None:
     assert not is_control_key(key)
 

@@ -108,8 +108,9 @@ def _unsecured(options: Mapping[str, str]) -> dict[str, Scalar]:
         elif name == f"{_CLAIM}{principal}":
             words.append(f"principal={value}")
         elif name == f"{_LIST_CLAIM}{scope}":
-            # Java's lists begin with their separator: |one|two.
-            words.append(f"scope={','.join(value[1:].split(value[:1]))}")
+            # Java's lists begin with their separator: |one|two. An empty one, and none at all, is no scope.
+            if value:
+                words.append(f"scope={','.join(value[1:].split(value[:1]))}")
         elif name.startswith(_UNSECURED_EXTENSION):
             words.append(f"extension_{name.removeprefix(_UNSECURED_EXTENSION)}={value}")
         else:

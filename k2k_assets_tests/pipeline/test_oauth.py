@@ -84,6 +84,11 @@ def test_tokens_without_a_signature() -> None:
     }
 
 
+def test_an_empty_scope_is_none() -> None:
+    line = f'{MODULE} unsecuredLoginStringClaim_sub="alice" unsecuredLoginListClaim_scope="";'
+    assert translated({"sasl.jaas.config": line})["sasl.oauthbearer.config"] == "principal=alice"
+
+
 def test_librdkafkas_own_names_stay_as_they_are() -> None:
     settings: dict[str, Scalar] = {
         "sasl.oauthbearer.method": "oidc",

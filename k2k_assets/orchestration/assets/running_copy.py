@@ -13,6 +13,7 @@ from k2k_assets.control.assignment_records import Claim
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination.liveness import Liveness, heartbeat_interval_seconds, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
@@ -34,11 +35,13 @@ class FollowedTopic:
         copied_by: The instance.
         ends: `Pipeline.readable_end` of each source partition at the time of the request.
         positions: Committed positions after that.
+        paused: The topic's pause; None if it is not paused.
     """
 
     copied_by: str
     ends: Mapping[int, int]
     positions: Mapping[int, int]
+    paused: Pause | None = None
 
     @property
     def lag(self) -> int:
@@ -63,18 +66,20 @@ def followed_topics(
     if not target.describe([pipeline.coordination.assignment.topic]):
         return {}  # no instance has started yet
     partitions = source.partitions_of(list(topics))
-    copied_by = _copied_by(pipeline, target, topics, partitions)
+    copied_by, paused = _copied_by(pipeline, target, topics, partitions)
     if not copied_by:
         return {}
     partitions = [tp for tp in partitions if tp.topic in copied_by]
     ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
-    log = _caught_up(pipeline, source, target, ends)
+    awaited = {tp: end for tp, end in ends.items() if tp.topic not in paused}
+    log = _caught_up(pipeline, source, target, awaited)
     left_out = out_of_step(log, source.describe_async(copied_by, partly=True)())
     return {
         topic: FollowedTopic(
             who,
             {tp.partition: end for tp, end in ends.items() if tp.topic == topic},
             {tp.partition: record.position for tp, record in log.positions.items() if tp.topic == topic},
+            paused.get(topic),
         )
         for topic, who in copied_by.items()
         if topic not in left_out
@@ -83,18 +88,23 @@ def followed_topics(
 
 def _copied_by(
     pipeline: Pipeline, target: Cluster, topics: Collection[str], partitions: Collection[TopicPartition]
-) -> dict[str, str]:
-    owners = _living_owners(pipeline, target, topics)
+) -> tuple[dict[str, str], Mapping[str, Pause]]:
+    owners, paused = _living_owners(pipeline, target, topics)
     owned = {
         topic: {owners.get(tp) for tp in partitions if tp.topic == topic} for topic in {tp.topic for tp in partitions}
     }
-    return {
+    copied_by = {
         topic: ", ".join(sorted(who for who in names if who)) for topic, names in owned.items() if None not in names
     }
+    return copied_by, paused
 
 
-def _living_owners(pipeline: Pipeline, target: Cluster, topics: Collection[str]) -> dict[TopicPartition, str]:
-    """Partitions of some topics that continuous instances copy, with their instance; these must be alive for sure.
+def _living_owners(
+    pipeline: Pipeline, target: Cluster, topics: Collection[str]
+) -> tuple[dict[TopicPartition, str], Mapping[str, Pause]]:
+    """Partitions of some topics that continuous instances copy, with their instance; and the paused topics.
+
+    The instances must be alive for sure.
 
     An instance that has ended has released its partitions, and is not included.
     """
@@ -112,11 +122,12 @@ def _living_owners(pipeline: Pipeline, target: Cluster, topics: Collection[str])
                 break
             tail.refresh(_POLL_SECONDS)
             liveness.note()
-        return {
+        owners = {
             TopicPartition(claim.topic, claim.partition): state.describe(claim.generation)
             for claim in claims
             if claim.generation in living
         }
+        return owners, dict(state.paused)
 
 
 def _is_continuous(state: Assignments, claim: Claim) -> bool:

@@ -136,6 +136,7 @@ def followed_materialization(target_topic: str, topic: FollowedTopic) -> ShownTo
         keys.TARGET_TOPIC: target_topic,
         keys.COPIED_BY: topic.copied_by,
         keys.LAG: topic.lag,
+        **({} if topic.paused is None else {keys.PAUSED: str(topic.paused)}),
         keys.POSITIONS: keys.table(columns, rows),
     }
     positions = {n: topic.positions.get(n, 0) for n in topic.ends}

@@ -266,7 +266,8 @@ def _followed(context: dg.AssetExecutionContext, pipeline: Pipeline, topics: Set
         followed = followed_topics(pipeline, source, target, there) if there else {}
     for topic, copy in sorted(followed.items()):
         at = ", ".join(f"{n}: {position}" for n, position in sorted(copy.positions.items()))
-        context.log.info(f"{topic} is being copied by {copy.copied_by}; positions {at}, lag {copy.lag}")
+        what = f"{copy.paused}, and nothing of it is copied" if copy.paused else f"being copied by {copy.copied_by}"
+        context.log.info(f"{topic} is {what}; positions {at}, lag {copy.lag}")
     return followed
 
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.running_copy import followed_topics
+from k2k_assets.orchestration.assets.topic_results import followed_materialization
+from k2k_assets.overrides.pausing import pause_topics
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, copy
+from k2k_assets_tests.support.copying import Running, commit_records, copy
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.takeovers import pipeline_of
 
@@ -66,6 +70,32 @@ def test_a_topic_that_is_stopped_is_not_followed(
     wait_until(lambda: any(p.stopped for p in running.progress.partitions.values()), 60, "the stop")  # type: ignore[union-attr]
     assert followed_topics(pipeline, *both, topics).keys() == {good}
     running.end()
+
+
+def test_a_paused_topic_is_shown_as_paused_and_not_waited_for(
+    clusters: KafkaSandbox, pipeline: Pipeline, both: tuple[Cluster, Cluster], topics: list[str]
+) -> None:
+    going, held = topics
+    running = Running(pipeline, 1)
+    for topic in topics:
+        produce(clusters.source_servers, topic, [b"v"] * 5, 0)
+    running.await_copied(10)
+    pause_topics(pipeline, *both, [held], "me", "month end")
+    wait_until(lambda: running.progress and held in running.progress.paused, 20, "the pause to be seen")
+    wait_until(lambda: {r.kind for r in _newest(pipeline, clusters, held)} == {"release"}, 20, "the topic to be left")
+    produce(clusters.source_servers, held, [b"v"] * 7, 0)
+    followed = followed_topics(pipeline, *both, topics)
+    assert followed[going].paused is None
+    assert (followed[held].lag, str(followed[held].paused)) == (7, "paused by me: month end")
+    shown = followed_materialization(held, followed[held])
+    assert shown.metadata[keys.PAUSED] == "paused by me: month end"
+    assert keys.PAUSED not in followed_materialization(going, followed[going]).metadata
+    running.end()
+
+
+def _newest(pipeline: Pipeline, clusters: KafkaSandbox, topic: str) -> list[CommitRecord]:
+    newest = {r.source: r for r in commit_records(pipeline, clusters.target_servers) if r.source.topic == topic}
+    return list(newest.values())
 
 
 def test_a_copy_with_an_end_is_nobody_to_rely_on(

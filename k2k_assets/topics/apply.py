@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.acls import create_topic_acls
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_configs import alter_topic_configs
@@ -27,15 +28,29 @@ def apply_plan(pipeline: Pipeline, target: Cluster, plan: TopicsPlan, allowed: C
         allowed: Kinds of differences that are put right beside missing topics and configs of the source.
 
     Raises:
-        Refused: The target refuses some of it; all other configs are changed.
+        Refused: The target refuses some of it; all else is done.
         ClusterUnreachable: The target does not answer.
     """
     todo = plan.to_do(allowed)
-    create_topics(pipeline, target, [plan.wanted[each.topic].topic for each in todo if each.kind == "missing"])
+    missing = [plan.wanted[each.topic].topic for each in todo if each.kind == "missing"]
     configs: dict[str, dict[str, str | None]] = defaultdict(dict)
     for each in todo:
         if each.kind in ("config", "only on the target", "min.insync.replicas"):
             configs[each.topic][each.what] = each.wanted
-    alter_topic_configs(target, configs)
-    grow_topics(pipeline, target, {each.topic: int(each.wanted or 0) for each in todo if each.kind == "partitions"})
-    create_topic_acls(target, plan.acls)
+    wider = {each.topic: int(each.wanted or 0) for each in todo if each.kind == "partitions"}
+    steps: tuple[Callable[[], object], ...] = (
+        lambda: create_topics(pipeline, target, missing),
+        lambda: alter_topic_configs(target, configs),
+        lambda: grow_topics(pipeline, target, wider),
+        lambda: create_topic_acls(target, plan.acls),
+    )
+    refusals = []
+    for step in steps:
+        try:
+            step()
+        except Refused as refusal:
+            refusals.append(refusal)
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise Refused("\n".join(map(str, refusals)))

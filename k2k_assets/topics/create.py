@@ -95,12 +95,16 @@ def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int])
         request_timeout=cluster.timeout,
         operation_timeout=cluster.timeout,
     )
+    refusals = list[K2KError]()
     for name, future in asked.items():
         topic = WantedTopic(name, wanted[name])
-        if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
-            _log.warning(
-                "topic '%s' on the %s has %s now, like its source", name, cluster, plural(wanted[name], "partition")
-            )
+        try:
+            if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
+                count = plural(wanted[name], "partition")
+                _log.warning("topic '%s' on the %s has %s now, like its source", name, cluster, count)
+        except Refused as refusal:
+            refusals.append(refusal)
+    _raise_all(refusals)
     _await_ready(pipeline, cluster, wanted)
 
 
@@ -116,7 +120,11 @@ def rehearse_creation(cluster: Cluster, wanted: Sequence[WantedTopic]) -> None:
 
 
 def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool) -> list[WantedTopic]:
-    """Creates all topics in one request; returns those that did not exist before."""
+    """Creates all topics in one request; returns those that did not exist before.
+
+    Raises:
+        Refused: The cluster refuses some; all others were created.
+    """
     new = [
         NewTopic(
             topic.name,
@@ -129,8 +137,22 @@ def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool
     asked = cluster.admin.create_topics(
         new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout, validate_only=validate_only
     )
-    there = KafkaError.TOPIC_ALREADY_EXISTS
-    return [topic for topic in wanted if _is_done(asked[topic.name], topic, cluster, there, "create")]
+    created, refusals = [], list[K2KError]()
+    for topic in wanted:
+        try:
+            if _is_done(asked[topic.name], topic, cluster, KafkaError.TOPIC_ALREADY_EXISTS, "create"):
+                created.append(topic)
+        except Refused as refusal:
+            refusals.append(refusal)
+    _raise_all(refusals)
+    return created
+
+
+def _raise_all(refusals: Sequence[K2KError]) -> None:
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise Refused("\n".join(map(str, refusals)))
 
 
 def _no_answer(cluster: Cluster, why: str) -> K2KError:

@@ -145,6 +145,26 @@ def test_what_one_topic_does_not_take_keeps_no_other_from_being_put_right(
     assert target.topic_configs([good, bad]) == {good: {"retention.ms": "7000000"}, bad: {}}
 
 
+def test_a_topic_that_the_target_does_not_create_keeps_nothing_else_from_being_done(
+    tmp_path: Path, source: Cluster, target: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker creates no `a_b` beside an `a.b`, nor the other way round."""
+    drifted, fresh, first, second = (unique(name) for name in ("drifted", "fresh", "odd", "odd"))
+    odd = [f"{first}.x", f"{second}_x"]
+    for name in (drifted, fresh, *odd):
+        create_topic(source.servers, name, 2, {"retention.ms": "7000000"})
+    create_topic(target.servers, drifted)
+    for name in (f"{first}_x", f"{second}.x"):
+        create_topic(target.servers, name)
+    path = write_pipeline(tmp_path, source.servers, target.servers, [drifted, fresh, *odd])
+    assert run(["topics", "apply", "-f", str(path), "--partitions"]) == 3
+    said = capsys.readouterr().err
+    assert all(f"did not create the topic '{name}'" in said for name in odd), said
+    after = settings(target, [drifted, fresh, *odd])
+    assert after.keys() == {drifted, fresh}
+    assert {(each.partitions, each.config["retention.ms"]) for each in after.values()} == {(2, "7000000")}
+
+
 def test_more_replicas_are_left_to_kafkas_own_tool(
     tmp_path: Path, source: Cluster, target: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,12 @@ class DroppedRecords:
         found._by, found._rules = self._by[:after], self._rules
         return found
 
+    @property
+    def range_count(self) -> int:
+        """Number of `ranges`."""
+        by = self._by
+        return int(by[0] != _KEPT) + int(np.count_nonzero((by[1:] != by[:-1]) & (by[1:] != _KEPT)))
+
     def ranges(self) -> list[DroppedRange]:
         """The ranges that are left out, in the order of their offsets."""
         by, offsets = self._by, self._offsets

@@ -20,7 +20,7 @@ from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.verification.expected_drops import ExpectedDrops
-from k2k_assets.verification.expected_headers import ExpectedHeaders
+from k2k_assets.verification.expected_headers import ExpectedHeaders, Header
 from k2k_assets.verification.payloads import Payload, Payloads
 
 DIGESTS = StructType(
@@ -71,16 +71,20 @@ def digests(
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted, chunk in read_ranges(properties, ranges_in(batches), skip_deleted=True):
+            own = [read_headers(message) for message in chunk]
             columns = [
                 [wanted.topic] * len(chunk),
                 [wanted.partition] * len(chunk),
                 [message.offset() for message in chunk],
                 [_digest((message.key(), message.value()), 16) for message in chunk],
-                [headers(message) for message in chunk],
+                [_headers(*each) for each in zip(chunk, own, strict=True)],
                 [timestamp(message) for message in chunk],
                 [_by_schema(message) for message in chunk],
-                [[(word, headers(message, made)) for word, made in made_of.items()] for message in chunk],
-                [[(word, rule_for(message, drops)) for word, drops in left_out_by.items()] for message in chunk],
+                [
+                    [(word, _headers(*each, made)) for word, made in made_of.items()]
+                    for each in zip(chunk, own, strict=True)
+                ],
+                [[(word, rule_for(has, drops)) for word, drops in left_out_by.items()] for has in own],
             ]
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -90,30 +94,46 @@ def digests(
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
+def read_headers(message: Message) -> list[Header] | None:
+    """The headers of a record; None if the client cannot read them, because a key is not UTF-8.
+
+    Do not ask a message for such headers a second time: the client would crash (`MessageRecords.headers`).
+    """
+    try:
+        return message.headers() or []
+    except SystemError:
+        return None
+
+
 def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
     """Digest of a record's headers, 8 bytes; none if there are none.
 
     Args:
-        message: The record.
+        message: The record, whose headers were not asked for yet.
         expected: Makes the headers of its copy, of which the digest is then.
     """
-    try:
-        found = (message.headers() or []) if expected is None or expected.own or expected.carried else []
-    except SystemError:
-        # The client cannot read such headers; the record is never copied with them.
-        return _digest([b"a key that is not UTF-8"], 8)
+    needed = expected is None or expected.own or expected.carried
+    return _headers(message, read_headers(message) if needed else [], expected)
+
+
+def _headers(message: Message, own: list[Header] | None, expected: ExpectedHeaders | None = None) -> bytes:
+    if own is None and (expected is None or expected.own or expected.carried):
+        return _digest([b"a key that is not UTF-8"], 8)  # the record is never copied with them
+    found = own or []
     if expected:
         found = expected.of(message.topic(), message.partition(), message.offset(), found)
     fields = [field for name, value in found for field in (name.encode(), value)]
     return _digest(fields, 8) if fields else b""
 
 
-def rule_for(message: Message, drops: ExpectedDrops) -> str | None:
-    """Name of the rule that leaves a record out; None if it is copied."""
-    try:
-        return drops.rule_for(message.headers() or ())
-    except SystemError:
-        return None  # the client cannot read such headers: the copy stops there
+def rule_for(own: list[Header] | None, drops: ExpectedDrops) -> str | None:
+    """Name of the rule that leaves a record out; None if it is copied, or if the copy stops at it.
+
+    Args:
+        own: From `read_headers`.
+        drops: The rules.
+    """
+    return None if own is None else drops.rule_for(own)
 
 
 def timestamp(message: Message) -> int | None:
@@ -130,7 +150,8 @@ def digest(
     with_headers: bool,
     with_timestamp: bool,
     expected: ExpectedHeaders | None = None,
-) -> bytes:
+    drops: ExpectedDrops | None = None,
+) -> bytes | None:
     """Digest of all of a record that is to be compared.
 
     Args:
@@ -139,10 +160,17 @@ def digest(
         with_headers: Whether headers are.
         with_timestamp: Whether the timestamp is, even one that a broker has set.
         expected: Of a source record, makes the headers of its copy, which are compared then.
+        drops: Of a source record, the rules by which it may be left out.
+
+    Returns:
+        The digest; None if a rule leaves the record out.
     """
+    own = read_headers(message) if with_headers or drops else []
+    if drops and rule_for(own, drops):
+        return None
     fields = [_digest(payloads, 16)]
     if with_headers:
-        fields.append(headers(message, expected))
+        fields.append(_headers(message, own, expected))
     if with_timestamp:
         fields.append(b"@%d" % (message.timestamp()[1] or 1))
     return b"".join(fields)

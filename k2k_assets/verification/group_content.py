@@ -38,7 +38,7 @@ from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
-from k2k_assets.verification.digests import digest, rule_for
+from k2k_assets.verification.digests import digest
 from k2k_assets.verification.expected_drops import expected_drops
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.group_holding import CommitOwner, holding
@@ -333,11 +333,9 @@ def _windows(
     with_headers = settings.headers or bool(expected)
 
     def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes | None:
-        if drops and role == "source" and rule_for(message, drops):
-            return None
         as_compared = payloads.of(message, facets[role].get(message.topic() or "", ""))
-        made = expected if role == "source" else None
-        return digest(message, as_compared, with_headers, message.topic() in timed_here, made)
+        rules = (expected, drops) if role == "source" else ()
+        return digest(message, as_compared, with_headers, message.topic() in timed_here, *rules)
 
     return (
         read_windows(

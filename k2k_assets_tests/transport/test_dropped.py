@@ -128,3 +128,4 @@ def test_model_whatever_is_dropped_each_record_is_kept_or_in_one_range_of_its_ru
     assert all(one.end <= two.start for one, two in pairwise(ranges))
     assert all(start in rule_of and after - 1 in rule_of for _, start, after in ranges)
     assert (below.count if below else 0) == len(in_range)
+    assert (below.range_count if below else 0) == len(ranges)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
+from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.verification.digests import digest, headers, timestamp
+from k2k_assets.verification.expected_drops import ExpectedDrops
+from k2k_assets.verification.expected_headers import ExpectedHeaders
 
 
 def _message(
@@ -22,7 +26,7 @@ def _message(
 
 
 def _digest(message: Any, with_headers: bool, with_timestamp: bool) -> bytes:
-    return digest(message, (message.key(), message.value()), with_headers, with_timestamp)
+    return digest(message, (message.key(), message.value()), with_headers, with_timestamp) or b""
 
 
 def test_timestamp_zero_is_what_its_copy_has() -> None:
@@ -35,6 +39,23 @@ def test_a_record_whose_headers_cannot_be_read_is_like_no_other() -> None:
     unreadable = _digest(_message(header=None), True, False)
     assert unreadable == _digest(_message(header=None), True, False)
     assert unreadable not in (_digest(_message(), True, False), _digest(_message(header=[("a", None)]), True, False))
+
+
+def test_a_message_is_asked_for_its_headers_once() -> None:
+    """Asked again for headers that it cannot read, the client crashes the process."""
+    message, asked = _message(header=None), []
+    first = message.headers
+    message.headers = lambda: first() if not asked.append(True) and len(asked) == 1 else pytest.fail("asked twice")
+    drops, made = ExpectedDrops("marker", "p"), ExpectedHeaders(True, (AddedHeader("marker", "text", "p"),))
+    assert digest(message, (b"k", b"v"), True, False, made, drops) is not None
+    assert len(asked) == 1
+
+
+def test_a_record_that_a_rule_leaves_out_has_no_digest() -> None:
+    drops = ExpectedDrops("marker", "p")
+    for header, is_left_out in (([("marker", b"p")], True), ([("marker", b"q"), ("x", b"p")], False)):
+        found = digest(_message(header=header), (b"k", b"v"), False, False, None, drops)
+        assert (found is None) is is_left_out
 
 
 def test_null_and_empty_differ_and_no_byte_moves_from_key_to_value() -> None:

@@ -85,7 +85,7 @@ class Transactions:
             self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
         if chunk.dropped is not None:
             self.records += chunk.dropped.count
-            self.possible_runs += min(chunk.count + 1, chunk.dropped.count)
+            self.possible_runs += chunk.dropped.range_count
 
     def write_control(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         """Queues a control record into the open transaction."""

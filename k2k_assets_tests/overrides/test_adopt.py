@@ -213,6 +213,20 @@ def test_a_position_that_the_target_contradicts_is_doubtful(
     assert migration.values(0) == migration.wanted(0, 40)
 
 
+def test_repeating_records_are_told_apart_by_their_time(migration: Migration) -> None:
+    """The table says one too many, and the record below it looks like the last one that was copied."""
+    for servers, count in ((migration.source, 3), (migration.target, 2)):
+        beats = [Record(b"beat", b"up", timestamp=NOW + 100 + n) for n in range(count)]
+        produce(servers, migration.topic, beats, 1)
+    code, said = migration.adopt("--table", migration.table((0, 30), (1, 15)), "--apply")
+    assert (code, "the target ends with the source's record 13: 14 to 14 would never be copied" in said) == (3, True), (
+        said
+    )
+    assert migration.adopt("--table", migration.table((0, 30), (1, 14)), "--apply")[0] == 0
+    assert copy(migration.pipeline).stopped == {}
+    assert migration.values(1) == [*migration.wanted(1, 12), b"up", b"up", b"up"]
+
+
 def test_what_does_not_fit_is_refused(migration: Migration) -> None:
     other = create_topic(migration.source, unique("other"))
     cases = [

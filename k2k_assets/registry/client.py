@@ -36,6 +36,8 @@ _REFUSED = (400, 409, 422)
 _NOT_LET_IN = (401, 403)
 # Of TLS: one side does not trust the other, or speaks something else. A connection that breaks says other words.
 _TLS_REFUSALS = ("CERTIFICATE", "ALERT", "WRONG_VERSION_NUMBER")
+# What a server says over TLS that is not well itself: that passes.
+_TLS_TROUBLE = "ALERT_INTERNAL_ERROR"
 # Of who gives out tokens (RFC 6749).
 _TOKEN_REFUSALS = ("invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope")
 
@@ -155,12 +157,16 @@ def _why_not_let_in(error: BaseException) -> str | None:
     """Why a connection, or a token, cannot be had with these settings; None: it may be had later."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLError) and any(word in str(cause).upper() for word in _TLS_REFUSALS):
+        if isinstance(cause, ssl.SSLError) and _is_refusal(str(cause).upper()):
             return f"cannot be talked to over TLS: {cause}"
         if getattr(cause, "error", None) in _TOKEN_REFUSALS:
             return f"needs a token, which its issuer refuses: {error}"
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def _is_refusal(tls_error: str) -> bool:
+    return _TLS_TROUBLE not in tls_error and any(word in tls_error for word in _TLS_REFUSALS)
 
 
 class _Refusal(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -64,6 +65,25 @@ def test_a_registry_that_speaks_no_tls_is_not_waited_for(answers: dict[str, tupl
     url = answers["url"][1].replace("http:", "https:")
     with pytest.raises(RegistryRefused, match="cannot be talked to over TLS"):
         ConfluentRegistry("target", {"url": url, "max.retries": 0}, {}).schema(1)
+
+
+@pytest.mark.parametrize(
+    ("alert", "error"),
+    [(80, RegistryUnreachable), (48, RegistryRefused)],
+    ids=["internal_error: it is not well", "unknown_ca: it does not trust us"],
+)
+def test_what_a_registry_says_over_tls(alert: int, error: type[Exception]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as client:
+                client.recv(4096)
+                client.sendall(bytes([21, 3, 3, 0, 2, 2, alert]))  # a fatal alert (RFC 8446, 6)
+
+        threading.Thread(target=answer, daemon=True).start()
+        settings = {"url": f"https://127.0.0.1:{server.getsockname()[1]}", "max.retries": 0}
+        with pytest.raises(error):
+            ConfluentRegistry("target", settings, {}).schema(1)
 
 
 def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int, str]]) -> None:

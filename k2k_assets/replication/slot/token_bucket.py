@@ -46,9 +46,10 @@ class TokenBucket:
         return self._rate
 
     def set_rate(self, rate: float) -> None:
-        """Changes the rate; tokens and debt stay, in seconds."""
+        """Changes the rate. Tokens stay, in seconds, and so does a debt at a lower rate; a higher one pays it off."""
         self._fill()
-        self._tokens *= rate / self._rate
+        if self._tokens > 0 or rate < self._rate:
+            self._tokens *= rate / self._rate
         self._rate = rate
 
     def wait(self) -> float:

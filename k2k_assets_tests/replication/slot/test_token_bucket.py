@@ -37,7 +37,16 @@ def test_a_record_that_is_larger_than_the_bucket_is_paid_for_by_waiting() -> Non
     assert bucket.room() == 1
 
 
-def test_a_debt_stays_as_long_when_the_rate_changes() -> None:
+def test_a_debt_is_paid_at_a_higher_rate() -> None:
+    """One large record of one partition of a hundred: when the slot gets the others, they do not wait for minutes."""
+    clock = FakeClock()
+    bucket = TokenBucket(1000, clock)
+    bucket.take(1, 1_000_000)
+    bucket.set_rate(100_000)
+    assert bucket.wait() == pytest.approx(10.1)
+
+
+def test_a_debt_stays_as_long_at_a_lower_rate() -> None:
     clock = FakeClock()
     bucket = TokenBucket(1000, clock)
     bucket.take(1, 5000)

@@ -43,8 +43,8 @@ def write_pipeline(
         consumer: Properties of the source's consumer, over a `group.id` of its own.
         producer: Properties of the target's producer.
         registries: Addresses of the source's and the target's schema registry, whose ids are mapped.
-        sections: Further sections of the file, such as `topicCreation`; control topics get unique names if the
-            `coordination` and `offsetMapping` sections are not given.
+        sections: Further sections of the file, such as `topicCreation`; control topics that these do not name get
+            unique names (the mapping topic if the `offsetMapping` section is not given).
 
     Returns:
         The file.
@@ -69,6 +69,14 @@ def write_pipeline(
         "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
         "offsetMapping": {"topic": f"{name}-mappings"},
         **sections,
+    }
+    # The default ones are shared by all tests: who deletes one would take it away from the others.
+    document["coordination"] = {
+        **document["coordination"],
+        **{
+            kind: {"topic": f"{name}-{suffix}", **document["coordination"].get(kind, {})}
+            for kind, suffix in (("commit", "commits"), ("assignment", "claims"))
+        },
     }
     for side, url in zip(("source", "target"), registries or (), strict=False):
         document["features"]["schemaMapping"] = "enabled"

@@ -38,7 +38,7 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
         f"{prefix}[.].*",
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
         groups={"consumerGroups": f"{prefix}-.*"},
-        sync={"window": "45 seconds", "metadataInterval": "5 seconds"},
+        sync={"window": "45 seconds", "metadataInterval": "5 seconds", "reportsPerDay": 50000},
         index={"interval": "30 seconds"},
     )
     running = DagsterDev(

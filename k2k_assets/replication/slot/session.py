@@ -183,7 +183,8 @@ class Session:
             self._memory.stopped.stop(tp, reason)
             log.error("%s is stopped: %s", tp, render(reason))
         self._states = starts.states
-        self._left_out.begin(starts.offline_partitions, [*self._states, *self._paused.partitions])
+        waiting = self._paused.partitions if self._waits_for_paused else ()
+        self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
         self._commit_starts(starts.fresh, commit_log)
         if self._chain:
             self._chain.start(self._states)

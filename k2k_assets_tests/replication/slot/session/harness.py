@@ -42,7 +42,11 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-TOPICS = {"s": {"t": ("s-t", 2)}, "t": {"t": ("t-t", 2), "commits": (COMMIT_TOPIC_ID, 1)}}
+U0 = TopicPartition("u", 0)
+TOPICS = {
+    "s": {"t": ("s-t", 2), "u": ("s-u", 1)},
+    "t": {"t": ("t-t", 2), "u": ("t-u", 1), "commits": (COMMIT_TOPIC_ID, 1)},
+}
 HOUR = timedelta(hours=1)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
+from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot import offline_partitions
-from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
+from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, U0, Harness, arrivals
 from k2k_assets_tests.support.plans import commit_record
 
 SECOND = timedelta(seconds=1)
@@ -46,6 +47,26 @@ def test_a_run_with_an_end_waits_for_it_and_then_stops_it_without_a_note(
     assert reasons(made) == []
     made.session.start()
     assert reasons(made) == [], "nor by the next session"
+
+
+def test_it_is_waited_for_and_then_stopped_although_all_else_is_paused(harness: Any) -> None:
+    made = harness([], {P0: 2, U0: 9}, positions={U0: commit_record(U0, 5)})
+    made.tail.paused_at = made.began
+    made.clusters[1].offline_partitions.add(U0)
+    with pytest.raises(ClusterUnreachable, match=r"nothing else is to be copied than u-0"):
+        made.run()
+    assert made.memory.stopped.reasons == {}, "a leader may yet be elected"
+    made.clock.advance(61)
+    made.run()
+    assert (made.ended, made.memory.stopped.reasons.keys()) == (True, {U0})
+
+
+def test_while_paused_topics_are_waited_for_it_is_left_out(harness: Any) -> None:
+    made = harness([], {P0: 2, U0: 9}, positions={U0: commit_record(U0, 5)}, extent=Continuous(), stop_at=5.0)
+    made.tail.paused_at = made.began
+    made.clusters[1].offline_partitions.add(U0)
+    made.run()
+    assert (made.ended, made.memory.stopped.reasons) == (True, {})
 
 
 def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any) -> None:

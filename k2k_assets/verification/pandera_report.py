@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
+from pandera.config import ValidationDepth, config_context
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -28,7 +29,9 @@ def broken_rules(frame: DataFrame, model: Any) -> list[str]:
         frame: The frame to validate; each rule is a Spark job.
         model: A pandera model for PySpark.
     """
-    checked: Any = model.to_schema().validate(frame)
+    # The environment may turn pandera off, or its rules on data, for other code: these checks would pass, then.
+    with config_context(validation_enabled=True, validation_depth=ValidationDepth.SCHEMA_AND_DATA):
+        checked: Any = model.to_schema().validate(frame)
     return [
         f"{fault.get('column')}: {fault.get('error') or fault.get('check')}"
         for kind in (checked.pandera.errors or {}).values()  # pandera adds this attribute to pyspark's class

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pandera.config import config_context
 from pyspark.sql import SparkSession
 
 from k2k_assets.mapping.index.schemas import COVERAGE, RUNS
@@ -58,6 +59,21 @@ def test_a_row_that_breaks_a_rule_is_found(spark: SparkSession, wrong: dict[str,
     (broken,) = broken_rules(frame, GroupPositionsModel)
     assert broken.startswith(next(iter(wrong)))
     assert [row.asDict() for row in offending_rows(frame, GroupPositionsModel, 5)] == [rows[1]]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "setting",
+    [{"validation_enabled": False}, {"validation_depth": "SCHEMA_ONLY"}, {"validation_depth": "DATA_ONLY"}],
+    ids=str,
+)
+def test_what_pandera_is_told_for_other_code_turns_no_rule_off(spark: SparkSession, setting: dict[str, Any]) -> None:
+    """As `PANDERA_VALIDATION_ENABLED` and `PANDERA_VALIDATION_DEPTH` in the environment do."""
+    bad = spark.createDataFrame([GROUP | {"target_offset": -5}], GroupPositionsModel.to_structtype())
+    narrow = spark.createDataFrame([GROUP], GroupPositionsModel.to_structtype()).drop("state")
+    with config_context(**setting):
+        assert broken_rules(bad, GroupPositionsModel)
+        assert broken_rules(narrow, GroupPositionsModel)
 
 
 @pytest.mark.spark

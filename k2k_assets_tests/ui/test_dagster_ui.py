@@ -67,7 +67,7 @@ def test_a_stopped_topic_says_why_and_the_others_go_on(ui: Ui, world: World) -> 
     delete_topic(world.clusters.source_servers, world.returns)
     create_topic(world.clusters.source_servers, world.returns, 2)
     key = world.names.topic_key(world.returns)
-    ui.await_text(_page(key, "checks"), "[source-")
+    ui.await_text(f"{_page(key, 'checks')}&checkDetail=copies_on", "[source-")
     expect(ui.page.get_by_text("Failed").first).to_be_visible()
     ui.picture("stopped-topic")
     ui.open(_page(world.names.topic_key(world.orders)), "Latest materialization")

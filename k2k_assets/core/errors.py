@@ -6,6 +6,8 @@ looked at (cluster, topic, partition, offset), what was expected, and what to do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -37,6 +39,32 @@ class Refused(K2KError):
     """The request is not possible as things stand; nothing was copied."""
 
     exit_code = 3
+
+
+class Refusals:
+    """Collects refusals, so that what is refused keeps nothing else back; `raise_all` comes last."""
+
+    def __init__(self) -> None:
+        self._found: list[Refused] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keeps a refusal of its block, which ends there."""
+        try:
+            yield
+        except Refused as refusal:
+            self._found.append(refusal)
+
+    def raise_all(self) -> None:
+        """Raises what was refused, a line each; one alone as it is.
+
+        Raises:
+            Refused: Something was refused.
+        """
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise Refused("\n".join(map(str, self._found)))
 
 
 class NotAllowed(Refused):

@@ -47,6 +47,25 @@ class TopicAcl(NamedTuple):
         return f"{self.topic}{'...' * self.is_prefix}: {self.principal} {may} {self.operation}{where}"
 
 
+def acl_filter(kind: ResourceType, principal: str | None = None) -> AclBindingFilter:
+    """All ACLs on resources of a kind.
+
+    Args:
+        kind: The kind.
+        principal: Only those of this principal; None: of all.
+    """
+    # None is any, though its type says str.
+    return AclBindingFilter(
+        kind,
+        None,  # type: ignore[arg-type]
+        ResourcePatternType.ANY,
+        principal,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+
 def topic_acls(cluster: Cluster) -> list[TopicAcl]:
     """All ACLs on topics of a cluster, with one request.
 
@@ -56,17 +75,7 @@ def topic_acls(cluster: Cluster) -> list[TopicAcl]:
         NotAllowed: The principal may not see them.
         ClusterUnreachable: The cluster does not answer.
     """
-    # None is any, though its type says str.
-    anything = AclBindingFilter(
-        ResourceType.TOPIC,
-        None,  # type: ignore[arg-type]
-        ResourcePatternType.ANY,
-        None,  # type: ignore[arg-type]
-        None,  # type: ignore[arg-type]
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    asked = cluster.admin.describe_acls(anything, request_timeout=cluster.timeout)
+    asked = cluster.admin.describe_acls(acl_filter(ResourceType.TOPIC), request_timeout=cluster.timeout)
     return [
         TopicAcl(
             acl.name,

@@ -112,16 +112,16 @@ class ConfluentRegistry:
 
         Some registries refuse the first version of a subject while somebody else registers it: another slot, mostly.
         """
-        asked = _to_client(schema), self._normalizes
-        for pause in (*_PAUSES_AFTER_REFUSAL, None):
+        for pause in _PAUSES_AFTER_REFUSAL:
             try:
-                what = f"a schema of subject {subject}"
-                return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
+                return self._register_once(subject, schema)
             except _Refusal:
-                if pause is None:
-                    raise
                 time.sleep(pause)
-        raise AssertionError("the last refusal is raised")
+        return self._register_once(subject, schema)
+
+    def _register_once(self, subject: str, schema: Schema) -> int:
+        asked, what = (_to_client(schema), self._normalizes), f"a schema of subject {subject}"
+        return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
 
     def version_of(self, subject: str, schema: Schema) -> int:
         return int(self._lookup(subject, schema).version or 0)

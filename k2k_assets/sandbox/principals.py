@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.kafka.acls import acl_filter
 
 _SECONDS = 15.0
 _ITERATIONS = 4096
@@ -78,17 +79,8 @@ def disallow(admin: AdminClient, acls: Iterable[AclBinding]) -> None:
 def acls_of(admin: AdminClient, user: str | None = None) -> set[AclBinding]:
     """The ACLs that the broker goes by, of one user or of all."""
     principal = None if user is None else f"User:{user}"
-    # None is any, though its type says str.
-    anything = AclBindingFilter(
-        ResourceType.ANY,
-        None,  # type: ignore[arg-type]
-        ResourcePatternType.ANY,
-        principal,  # type: ignore[arg-type]
-        None,  # type: ignore[arg-type]
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    return set(admin.describe_acls(anything, request_timeout=_SECONDS).result(_SECONDS))
+    asked = admin.describe_acls(acl_filter(ResourceType.ANY, principal), request_timeout=_SECONDS)
+    return set(asked.result(_SECONDS))
 
 
 def binding(

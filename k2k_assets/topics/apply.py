@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from k2k_assets.core.errors import Refused
+from k2k_assets.core.errors import Refusals
 from k2k_assets.kafka.acls import create_topic_acls
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_configs import alter_topic_configs
@@ -44,13 +44,8 @@ def apply_plan(pipeline: Pipeline, target: Cluster, plan: TopicsPlan, allowed: C
         lambda: grow_topics(pipeline, target, wider),
         lambda: create_topic_acls(target, plan.acls),
     )
-    refusals = []
+    refusals = Refusals()
     for step in steps:
-        try:
+        with refusals.collected():
             step()
-        except Refused as refusal:
-            refusals.append(refusal)
-    if len(refusals) == 1:
-        raise refusals[0]
-    if refusals:
-        raise Refused("\n".join(map(str, refusals)))
+    refusals.raise_all()

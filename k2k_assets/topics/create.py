@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from k2k_assets.core.deadline import Deadline, wait_until
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refusals, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
@@ -95,16 +95,14 @@ def grow_topics(pipeline: Pipeline, cluster: Cluster, wanted: Mapping[str, int])
         request_timeout=cluster.timeout,
         operation_timeout=cluster.timeout,
     )
-    refusals = list[K2KError]()
+    refusals = Refusals()
     for name, future in asked.items():
         topic = WantedTopic(name, wanted[name])
-        try:
+        with refusals.collected():
             if _is_done(future, topic, cluster, KafkaError.INVALID_PARTITIONS, "add partitions to"):
                 count = plural(wanted[name], "partition")
                 _log.warning("topic '%s' on the %s has %s now, like its source", name, cluster, count)
-        except Refused as refusal:
-            refusals.append(refusal)
-    _raise_all(refusals)
+    refusals.raise_all()
     _await_ready(pipeline, cluster, wanted)
 
 
@@ -137,22 +135,13 @@ def _create(cluster: Cluster, wanted: Sequence[WantedTopic], validate_only: bool
     asked = cluster.admin.create_topics(
         new, request_timeout=cluster.timeout, operation_timeout=cluster.timeout, validate_only=validate_only
     )
-    created, refusals = [], list[K2KError]()
+    created, refusals = [], Refusals()
     for topic in wanted:
-        try:
+        with refusals.collected():
             if _is_done(asked[topic.name], topic, cluster, KafkaError.TOPIC_ALREADY_EXISTS, "create"):
                 created.append(topic)
-        except Refused as refusal:
-            refusals.append(refusal)
-    _raise_all(refusals)
+    refusals.raise_all()
     return created
-
-
-def _raise_all(refusals: Sequence[K2KError]) -> None:
-    if len(refusals) == 1:
-        raise refusals[0]
-    if refusals:
-        raise Refused("\n".join(map(str, refusals)))
 
 
 def _no_answer(cluster: Cluster, why: str) -> K2KError:

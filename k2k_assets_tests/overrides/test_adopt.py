@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.cli.tool import run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -28,6 +27,7 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, read_all, topics, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.tool import run_tool
 
 pytestmark = pytest.mark.integration
 # Not older than the brokers' retention: it would remove them in the middle of a test.
@@ -66,10 +66,7 @@ class Migration:
         return str(path)
 
     def adopt(self, *arguments: str) -> tuple[int, str]:
-        self._capsys.readouterr()
-        code = run(["adopt", "-f", str(self.path), *arguments])
-        said = self._capsys.readouterr()
-        return code, said.out + said.err
+        return run_tool(self._capsys, self.path, "adopt", *arguments)
 
     def write(self, partition: int, first: int, count: int) -> None:
         records = [Record(b"%d" % n, b"%d-%d" % (partition, n), timestamp=NOW + n) for n in range(first, first + count)]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from k2k_assets.cli.tool import run
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.coordination.announce import announce
 from k2k_assets.core.deadline import wait_until
@@ -37,6 +36,7 @@ from k2k_assets_tests.support.kafka import (
 )
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.storms import MODES
+from k2k_assets_tests.support.tool import run_tool
 
 pytestmark = pytest.mark.integration
 
@@ -55,10 +55,7 @@ class OverrideFixture:
 
     def tool(self, command: str, *arguments: str) -> tuple[int, str]:
         """The exit code, and all that it said."""
-        self._capsys.readouterr()
-        code = run([command, "-f", str(self.path), *arguments])
-        said = self._capsys.readouterr()
-        return code, said.out + said.err
+        return run_tool(self._capsys, self.path, command, *arguments)
 
     def remedy(self, reason: str, which: int = 0) -> str:
         """Runs a command that a reason names."""

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from k2k_assets.cli.tool import run
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
@@ -30,6 +29,7 @@ from k2k_assets_tests.support.copying import (
 )
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.tool import run_tool
 
 # All records differ.
 _NUMBERS = count()
@@ -53,10 +53,7 @@ class Fixture:
         self._capsys = capsys
 
     def tool(self, command: str, *arguments: str) -> tuple[int, str]:
-        self._capsys.readouterr()
-        code = run([command, "-f", str(self.path), *arguments])
-        said = self._capsys.readouterr()
-        return code, said.out + said.err
+        return run_tool(self._capsys, self.path, command, *arguments)
 
     def write(self, topic: str, records: int = 20) -> None:
         for partition in range(2):
@@ -71,6 +68,14 @@ class Fixture:
     def copied(self, topic: str) -> int:
         """How many records are on the target; each counts once, because at least once some may be there twice."""
         return len({(record.partition, record.value) for record in read_all(self.target, topic)})
+
+    def begun(self) -> Running:
+        """A copy of both topics that goes on, after its first records."""
+        self.write(self.held)
+        self.write(self.other)
+        running = Running(self.pipeline, 2)
+        running.await_copied(80)
+        return running
 
     def await_paused(self, running: Running) -> None:
         """Until the slots have let go of the topic: an exchange of claims is not needed for that."""
@@ -97,10 +102,7 @@ def test_a_running_copy_leaves_a_paused_topic_out_and_goes_on_with_it(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
     fixture = make(mode)
-    fixture.write(fixture.held)
-    fixture.write(fixture.other)
-    running = Running(fixture.pipeline, 2)
-    running.await_copied(80)
+    running = fixture.begun()
     assert fixture.tool("pause", fixture.held, "--reason", "month end") == (0, f"{fixture.held}: paused\n")
     fixture.await_paused(running)
 
@@ -151,10 +153,7 @@ def test_an_instance_whose_topics_are_all_paused_stays_and_holds_its_claims(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
     fixture = make(mode)
-    fixture.write(fixture.held)
-    fixture.write(fixture.other)
-    running = Running(fixture.pipeline, 2)
-    running.await_copied(80)
+    running = fixture.begun()
     assert fixture.tool("pause", fixture.held, fixture.other)[0] == 0
     fixture.await_paused(running)
     fixture.write(fixture.held)
@@ -177,10 +176,7 @@ def test_a_newer_instance_takes_a_paused_topic_over_and_leaves_it_out(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
     fixture = make(mode)
-    fixture.write(fixture.held)
-    fixture.write(fixture.other)
-    first = Running(fixture.pipeline, 2)
-    first.await_copied(80)
+    first = fixture.begun()
     assert fixture.tool("pause", fixture.held)[0] == 0
     fixture.await_paused(first)
     older = max(_state(fixture).instances)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import http.client
 import ssl
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 from k2k_assets.sandbox.certificates import Authority
+from k2k_assets_tests.support.http_server import AnsweringHandler, HttpServer
 
 _HOP_BY_HOP = ("connection", "transfer-encoding", "keep-alive", "content-length")
 
 
-class GuardedRegistry:
+class GuardedRegistry(HttpServer):
     """Used as a context manager.
 
     Args:
@@ -54,7 +52,7 @@ class GuardedRegistry:
         if asks_for_certificate:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(self._authority.certificate_file)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        super().__init__(self._handler())
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     @property
@@ -67,32 +65,22 @@ class GuardedRegistry:
         """Who signed its certificate."""
         return self._authority.certificate_file
 
-    def __enter__(self) -> GuardedRegistry:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
     def _is_welcome(self, authorization: str) -> bool:
         if self.user is not None:
             return authorization == f"Basic {base64.b64encode(':'.join(self.user).encode()).decode()}"
         return self._token is None or authorization == f"Bearer {self._token}"
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[AnsweringHandler]:
         guard = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             protocol_version = "HTTP/1.1"
 
             def _pass_on(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                body = self.body()
                 if not guard._is_welcome(self.headers.get("Authorization", "")):
                     guard.refused += 1
-                    self._answer(401, {}, b'{"error_code": 40101, "message": "Unauthorized"}')
+                    self.answer(401, {}, b'{"error_code": 40101, "message": "Unauthorized"}')
                     return
                 guard.let_in += 1
                 behind = http.client.HTTPConnection(str(guard._behind.hostname), guard._behind.port, timeout=10)
@@ -101,21 +89,10 @@ class GuardedRegistry:
                     behind.request(self.command, self.path, body, headers)
                     answer = behind.getresponse()
                     found = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP_BY_HOP}
-                    self._answer(answer.status, found, answer.read())
+                    self.answer(answer.status, found, answer.read())
                 finally:
                     behind.close()
 
             do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815
-
-            def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
 
         return Handler

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from k2k_assets_tests.support.http_server import AnsweringHandler, HttpServer
+
 ISSUER, AUDIENCE, KEY_ID = "https://issuer.test", "kafka", "k1"
 
 
-class TokenEndpoint:
+class TokenEndpoint(HttpServer):
     """Used as a context manager.
 
     Args:
@@ -38,7 +37,7 @@ class TokenEndpoint:
         self.requests: dict[str, int] = {}
         self.refused = 0
         self.scopes: set[str] = set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        super().__init__(self._handler())
 
     @property
     def url(self) -> str:
@@ -63,16 +62,6 @@ class TokenEndpoint:
         signed = f"{_json({'alg': 'RS256', 'kid': KEY_ID, 'typ': 'JWT'})}.{_json(claims)}"
         return f"{signed}.{_text(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
-    def __enter__(self) -> TokenEndpoint:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
     def _answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
         given = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
         client, secret = (given[0], given[2]) if authorization.startswith("Basic ") else ("", "")
@@ -85,22 +74,14 @@ class TokenEndpoint:
         self.scopes |= set(form.get("scope", []))
         return 200, {"access_token": self.token(client), "token_type": "Bearer", "expires_in": int(self._lifetime)}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[AnsweringHandler]:
         endpoint = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
+        class Handler(AnsweringHandler):
+            def do_POST(self) -> None:  # noqa: N802
+                form = parse_qs(self.body().decode())
                 status, answer = endpoint._answer(self.headers.get("Authorization", ""), form)
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+                self.answer(status, {"Content-Type": "application/json"}, json.dumps(answer).encode())
 
         return Handler
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -117,6 +118,7 @@ class SyncRun:
     _is_in_trouble: bool = False
     _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
+    _topics: AbstractSet[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Begins the window."""
@@ -134,12 +136,13 @@ class SyncRun:
                 self._stop(event)
             case ProgressRead():
                 self._last = event.progress.partitions
+                self._topics = {tp.topic for tp in self._last}
                 self._note_recovered(event.progress)
                 self._note_paused(event.progress.paused)
                 self._report_turned()
                 self._report_when_due(event.progress)
                 if self.settings:
-                    self.settings.report_when_due({tp.topic for tp in self._last}, self.clock())
+                    self.settings.report_when_due(self._topics, self.clock())
             case _:
                 pass
 
@@ -175,12 +178,12 @@ class SyncRun:
 
     def _note_paused(self, paused: Mapping[str, Pause]) -> None:
         """A topic that was paused, or is resumed, is told of by its check and its next report."""
-        mine = {tp.topic for tp in self._last}
-        changed = {t for t in mine & (paused.keys() | self._paused.keys()) if paused.get(t) != self._paused.get(t)}
+        known = self._topics & (paused.keys() | self._paused.keys())
+        changed = {topic for topic in known if paused.get(topic) != self._paused.get(topic)}
         for topic in sorted(changed):
             self.log(f"{topic} is {paused[topic]}" if topic in paused else f"{topic} is resumed")
         self._turned |= changed
-        self._paused = {topic: pause for topic, pause in paused.items() if topic in mine}
+        self._paused = {topic: pause for topic, pause in paused.items() if topic in self._topics}
 
     def _position(self, tp: TopicPartition) -> int:
         return self._last[tp].position if tp in self._last else 0
@@ -194,16 +197,16 @@ class SyncRun:
 
     def _verdicts(self, topics: Collection[str], log: CommitLog) -> dict[str, Verdict]:
         logs = log.by_topic()
-        stops: dict[str, dict[int | None, StopReason]] = {topic: {} for topic in topics}
+        stops: dict[str, dict[int | None, StopReason]] = {}
         for tp, (why, _) in self._stopped.items():
             stops.setdefault(tp.topic, {})[tp.partition] = why
         return {
-            topic: check_copies_on(topic, logs[topic], stops[topic], self._paused.get(topic))
+            topic: check_copies_on(topic, logs[topic], stops.get(topic), self._paused.get(topic))
             for topic in sorted(topics)
         }
 
     def _give_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
-        checks = topic_check_keys(self.names, {*self.shown, *verdicts, *(tp.topic for tp in self._last)})
+        checks = topic_check_keys(self.names, {*self.shown, *verdicts, *self._topics})
         self.verdicts.give_unless_shown(evaluations(checks, verdicts))
 
     # -- reports ------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ Target = AssetCheckEvaluationTargetMaterializationData
 
 Evaluations = Iterable[dg.AssetCheckEvaluation]
 
+_Newest = Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]
 _NO_TARGETS: Mapping[dg.AssetKey, Target] = MappingProxyType({})
 
 
@@ -96,23 +97,25 @@ class RunVerdicts:
 
     def give(self, verdicts: Evaluations) -> None:
         """Gives verdicts."""
-        self._give(list(verdicts))
+        found = list(verdicts)
+        self._give(found, self._newest_of(found))
 
     def give_unless_shown(self, verdicts: Evaluations) -> None:
         """Gives those verdicts that Dagster does not show already."""
         found = list(verdicts)
-        newest = self._newest([verdict.asset_check_key for verdict in found])
-        self._give([verdict for verdict in found if not self._is_shown(verdict, newest.get(verdict.asset_check_key))])
+        newest = self._newest_of(found)
+        not_shown = [each for each in found if not self._is_shown(each, newest.get(each.asset_check_key))]
+        self._give(not_shown, newest)
 
     def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
         """Those of some checks whose newest verdict was not given as one of this run."""
-        newest = self._newest(checks)
+        return self._superseded(checks, self._newest(checks))
+
+    def _superseded(self, checks: Iterable[dg.AssetCheckKey], newest: _Newest) -> set[dg.AssetCheckKey]:
         return {check for check in checks if check in self._given and not self._is_ours(newest.get(check))}
 
-    def _give(self, verdicts: Sequence[dg.AssetCheckEvaluation]) -> None:
-        if not verdicts:
-            return
-        others = self.superseded([verdict.asset_check_key for verdict in verdicts])
+    def _give(self, verdicts: Sequence[dg.AssetCheckEvaluation], newest: _Newest) -> None:
+        others = self._superseded((verdict.asset_check_key for verdict in verdicts), newest)
         targets = newest_materializations(self._instance, others) if others else {}
         for verdict in verdicts:
             if verdict.asset_check_key in others:
@@ -130,7 +133,10 @@ class RunVerdicts:
         )
         self._instance.report_dagster_event(event, run_id=self._run_id)
 
-    def _newest(self, checks: Collection[dg.AssetCheckKey]) -> Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]:
+    def _newest_of(self, verdicts: Iterable[dg.AssetCheckEvaluation]) -> _Newest:
+        return self._newest([verdict.asset_check_key for verdict in verdicts])
+
+    def _newest(self, checks: Collection[dg.AssetCheckKey]) -> _Newest:
         return self._instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
 
     def _is_ours(self, record: AssetCheckExecutionRecord | None) -> bool:

@@ -91,7 +91,8 @@ def replication_sensor(
         report_dead(context.instance, decision.dead)
         shown = shown_assets(context, names)
         runs = last_signs(seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
-        silent = silent_runs(started(context.instance, names.mappings_tags), runs, *look, SILENT_SECONDS)
+        updating = started(context.instance, names.mappings_tags) if seen.mappings is not None else {}
+        silent = silent_runs(updating, runs, *look, SILENT_SECONDS)
         report_dead(context.instance, silent)
         cursor = before.model_copy(update={"heard": {**decision.heard, **runs}, "looked": look[1]})
         events: list[Event] = []

@@ -11,7 +11,8 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.kafka import SECONDS, admin, producer, renew_admin, unique
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets_tests.support.kafka import SECONDS, admin, client_settings, producer, renew_admin, unique
 
 _ANSWER_SECONDS = 10.0
 
@@ -40,14 +41,39 @@ def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], meta
 def held(servers: str, group: str) -> Held:
     """Offset and metadata of each partition in which a group has a commit, once no transaction holds them back."""
 
-    def read() -> list[KafkaTopicPartition] | None:
-        asked = admin(servers).list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
-        found: list[KafkaTopicPartition] = asked[group].result(SECONDS).topic_partitions
-        errors = {p.error.name() for p in found if p.error}
-        assert errors <= {"UNSTABLE_OFFSET_COMMIT"}, errors
-        return None if errors else [KafkaTopicPartition("none"), *found]
+    found: Held | None = {}
 
-    found = wait_until(read, SECONDS, f"the offsets of {group} to be stable") or []
+    def read() -> bool:
+        nonlocal found
+        found = _cluster(servers).apart(_held_here, group)
+        return found is not None
+
+    wait_until(read, SECONDS, f"the offsets of {group} to be stable")
+    return found or {}
+
+
+# The clusters that were asked last, each with a child process: "not coordinator" for an answer ends the process of an
+# admin client (librdkafka 2.16), and here that would be the process of all tests.
+_clusters: dict[str, Cluster] = {}
+_CHILDREN = 2
+
+
+def _cluster(servers: str) -> Cluster:
+    cluster = _clusters.pop(servers, None) or Cluster("target", client_settings(servers), _ANSWER_SECONDS)
+    while len(_clusters) >= _CHILDREN:
+        _clusters.pop(next(iter(_clusters))).close()
+    _clusters[servers] = cluster
+    return cluster
+
+
+def _held_here(cluster: Cluster, group: str) -> Held | None:
+    """Does the work of `held` in a child process; None while a transaction holds offsets back."""
+    asked = cluster.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
+    found: list[KafkaTopicPartition] = asked[group].result(_ANSWER_SECONDS).topic_partitions
+    errors = {p.error.name() for p in found if p.error}
+    assert errors <= {"UNSTABLE_OFFSET_COMMIT"}, errors
+    if errors:
+        return None
     return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
 
 

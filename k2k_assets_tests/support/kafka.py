@@ -121,6 +121,11 @@ def _at(servers: str) -> dict[str, str]:
     return {**_access.get(servers, {"bootstrap.servers": servers})}
 
 
+def client_settings(servers: str) -> dict[str, Any]:
+    """Properties of a client of this address, for what connects by itself."""
+    return {**_at(servers), **_QUICK}
+
+
 _admins: dict[str, AdminClient] = {}
 _disturbed: set[str] = set()
 
@@ -134,7 +139,7 @@ def admin(servers: str) -> AdminClient:
         _admins[servers].poll(0)
     if servers not in _admins or servers in _disturbed:
         _disturbed.discard(servers)
-        settings: dict[str, Any] = {**_at(servers), **_QUICK, "error_cb": lambda _: _disturbed.add(servers)}
+        settings = {**client_settings(servers), "error_cb": lambda _: _disturbed.add(servers)}
         _admins[servers] = AdminClient(settings)
     return _admins[servers]
 

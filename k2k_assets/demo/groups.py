@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.demo.reading import SECONDS, partitions_of, read_partitions, reading_consumer
-from k2k_assets.kafka.messages import Message
+from k2k_assets.kafka.messages import Message, headers_of
 
 
 class DemoGroup(NamedTuple):
@@ -146,5 +146,5 @@ def _count(contents: Contents) -> int:
 
 
 def _digest(message: Message) -> bytes:
-    content = (message.key(), message.value(), message.headers() or [], message.timestamp()[1])
+    content = (message.key(), message.value(), headers_of(message), message.timestamp()[1])
     return blake2b(repr(content).encode(), digest_size=16).digest()

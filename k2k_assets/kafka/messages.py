@@ -7,6 +7,7 @@ by hand.
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import confluent_kafka
@@ -46,7 +47,26 @@ if TYPE_CHECKING:
 else:
     from confluent_kafka import Consumer, Message
 
-__all__ = ["Consumer", "Message", "timestamp_of"]
+__all__ = ["Consumer", "Header", "Message", "headers_of", "timestamp_of"]
+
+# Name and value.
+Header = tuple[str, bytes | None]
+_read_headers = methodcaller("headers")
+
+
+def headers_of(message: Message) -> list[Header] | None:
+    """The headers of a record; None if the client cannot read them, because a key is not UTF-8.
+
+    The client (confluent-kafka 2.16) returns such headers as a list with an empty slot, and sets an error at the same
+    time. Who looks at that list crashes the process, so two ways to it are closed here:
+
+    - Where code runs often, Python (3.11) calls a method without looking for an error; `methodcaller` always looks.
+    - Asked a second time, the client sets no error. Ask a message once.
+    """
+    try:
+        return _read_headers(message) or []
+    except (SystemError, UnicodeDecodeError):
+        return None
 
 
 def timestamp_of(message: Message) -> tuple[int | None, bool]:

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
-from k2k_assets.kafka.messages import Message
+from k2k_assets.kafka.messages import Header, Message, headers_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.verification.expected_drops import ExpectedDrops
-from k2k_assets.verification.expected_headers import ExpectedHeaders, Header
+from k2k_assets.verification.expected_headers import ExpectedHeaders
 from k2k_assets.verification.payloads import Payload, Payloads
 
 DIGESTS = StructType(
@@ -71,7 +71,7 @@ def digests(
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted, chunk in read_ranges(properties, ranges_in(batches), skip_deleted=True):
-            own = [read_headers(message) for message in chunk]
+            own = [headers_of(message) for message in chunk]
             columns = [
                 [wanted.topic] * len(chunk),
                 [wanted.partition] * len(chunk),
@@ -94,17 +94,6 @@ def digests(
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def read_headers(message: Message) -> list[Header] | None:
-    """The headers of a record; None if the client cannot read them, because a key is not UTF-8.
-
-    Do not ask a message for such headers a second time: the client would crash (`MessageRecords.headers`).
-    """
-    try:
-        return message.headers() or []
-    except SystemError:
-        return None
-
-
 def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
     """Digest of a record's headers, 8 bytes; none if there are none.
 
@@ -113,7 +102,7 @@ def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
         expected: Makes the headers of its copy, of which the digest is then.
     """
     needed = expected is None or expected.own or expected.carried
-    return _headers(message, read_headers(message) if needed else [], expected)
+    return _headers(message, headers_of(message) if needed else [], expected)
 
 
 def _headers(message: Message, own: list[Header] | None, expected: ExpectedHeaders | None = None) -> bytes:
@@ -130,7 +119,7 @@ def rule_for(own: list[Header] | None, drops: ExpectedDrops) -> str | None:
     """Name of the rule that leaves a record out; None if it is copied, or if the copy stops at it.
 
     Args:
-        own: From `read_headers`.
+        own: From `headers_of`.
         drops: The rules.
     """
     return None if own is None else drops.rule_for(own)
@@ -165,7 +154,7 @@ def digest(
     Returns:
         The digest; None if a rule leaves the record out.
     """
-    own = read_headers(message) if with_headers or drops else []
+    own = headers_of(message) if with_headers or drops else []
     if drops and rule_for(own, drops):
         return None
     fields = [_digest(payloads, 16)]

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.kafka.messages import Header
 from k2k_assets.pipeline.bidirectional import RULE
-from k2k_assets.verification.expected_headers import ClusterIds, Header
+from k2k_assets.verification.expected_headers import ClusterIds
 
 
 class ExpectedDrops(NamedTuple):

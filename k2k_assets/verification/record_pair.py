@@ -11,7 +11,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
-from k2k_assets.kafka.messages import Message, timestamp_of
+from k2k_assets.kafka.messages import Header, Message, headers_of, timestamp_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
@@ -20,6 +20,8 @@ from k2k_assets.verification.expected_headers import ClusterIds, expected_header
 from k2k_assets.verification.payloads import payloads_of
 
 Role = Literal["source", "target"]
+
+_UNREADABLE: tuple[Header, ...] = (("a header key that is not UTF-8: the client cannot read it", None),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +182,11 @@ def differences(source: ShownRecord, target: ShownRecord, headers: bool, timesta
 
 def _seen(message: Message) -> ShownRecord:
     milliseconds, by_broker = timestamp_of(message)
-    try:
-        headers = tuple((name, value) for name, value in message.headers() or ())
-    except SystemError:
-        headers = (("a header key that is not UTF-8: the client cannot read it", None),)
+    headers = headers_of(message)
     return ShownRecord(
         key=message.key(),
         value=message.value(),
-        headers=headers,
+        headers=_UNREADABLE if headers is None else tuple(headers),
         timestamp=milliseconds,
         by_broker=by_broker,
     )

@@ -20,6 +20,7 @@ from k2k_assets_tests.storm.storm import Plan, storm
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
 @click.option("--stages", is_flag=True, help="With stages that change records.")
+@click.option("--both-ways", is_flag=True, help="With a second pipeline that copies back, and stages; without groups.")
 @click.option("--only", multiple=True, type=click.Choice([fault.name for fault in FAULTS]), help="Only these faults.")
 def main(
     seconds: float,
@@ -29,6 +30,7 @@ def main(
     round_seconds: float,
     pause: float,
     stages: bool,
+    both_ways: bool,
     only: tuple[str, ...],
 ) -> None:
     """Faults at random over two real brokers and real processes; then every record is compared."""
@@ -44,6 +46,7 @@ def main(
             pause=pause,
             only=only,
             stages=stages,
+            both_ways=both_ways,
             aloud=True,
         )
     )

@@ -29,7 +29,7 @@ from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.stages import Stages
 from k2k_assets_tests.support.copying import UNREADABLE
-from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, create_topic, send, unique
+from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, admin, create_topic, send, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.offsets_topic import OFFSETS_TOPIC
 from k2k_assets_tests.support.unlucky import NONE, Mishap
@@ -69,6 +69,8 @@ class Environment:
         journal: Is told what happens.
         lasting: Shortest and longest time, in seconds, of what has to outlast time-outs.
         stages: Of the pipeline.
+        opposite: The environment of the pipeline whose target is this one's source, and the other way round. Its faults
+            strike both.
 
     Attributes:
         copiers: Instances that copy.
@@ -85,6 +87,7 @@ class Environment:
         journal: Journal,
         lasting: tuple[float, float],
         stages: Stages,
+        opposite: Environment | None = None,
     ) -> None:
         self.sandbox = sandbox
         self.prefix = prefix
@@ -95,11 +98,16 @@ class Environment:
         self._engine = engine
         self._lasting = lasting
         self._stages = stages
+        self._opposite = opposite
+        self._followers: list[Environment] = []
+        if opposite is not None:
+            opposite._followers.append(self)
         self._registry_lock = threading.Lock()
         self._broker_locks = {"source": threading.Lock(), "target": threading.Lock()}
         self._trouble = dict.fromkeys(("source", "target", "registry"), time.monotonic())
-        self.copiers = Fleet("instance", journal, self._troubled)
-        self.mappers = Fleet("mapper", journal, self._troubled)
+        label = "opposite-" if opposite else ""
+        self.copiers = Fleet(f"{label}instance", journal, self._troubled)
+        self.mappers = Fleet(f"{label}mapper", journal, self._troubled)
         self._over = threading.Event()
         self._index_lock = threading.Lock()
 
@@ -158,7 +166,8 @@ class Environment:
         return lambda log: Instance("mapper", mapping_groups(self._path), log)
 
     def _troubled(self, since: float) -> bool:
-        return max(self._trouble.values()) >= since
+        opposite = self._opposite is not None and self._opposite._troubled(since)
+        return opposite or max(self._trouble.values()) >= since
 
     def _variant(self, slots: int) -> Path:
         """Of instances with three slots the executors are processes of their own."""
@@ -188,7 +197,8 @@ class Environment:
     def add_topic(self, partitions: int) -> str:
         """One more source topic that the pipeline selects."""
         topic = unique(self.prefix)
-        self._stages.note_topic(topic)
+        for each in (self, *self._followers):
+            each._stages.note_topic(topic)
         create_topic(self.sandbox.source_servers, topic, partitions)
         self.writer.places += [(topic, partition) for partition in range(partitions)]
         return topic
@@ -198,6 +208,24 @@ class Environment:
         count = self.topics()[topic]
         add_partitions(self.sandbox.source_servers, topic, count + 1)
         self.writer.places.append((topic, count))
+
+    def follow(self, timeout: float = 1.0) -> bool:
+        """Lets the writer write into the copies of the opposite pipeline's topics, as soon as they are there.
+
+        Args:
+            timeout: Seconds that the cluster may take to answer.
+
+        Returns:
+            Whether it writes into all of them.
+        """
+        wanted = self._opposite.topics() if self._opposite else {}
+        if self.topics() == wanted:
+            return True
+        with suppress(KafkaException):
+            there = admin(self.sandbox.source_servers).list_topics(timeout=timeout).topics
+            found = {(topic, p) for topic in wanted if topic in there for p in there[topic].partitions}
+            self.writer.places += sorted(found - set(self.writer.places))
+        return self.topics() == wanted
 
     # -- the mapping index --------------------------------------------------------------------------------------
 

@@ -31,12 +31,14 @@ class Fault:
         weight: How often it is chosen, against the others.
         act: Does it; returns what was done, empty if there was nothing to do it to.
         engines: On which of them it makes sense.
+        shared: Whether it strikes what two pipelines between the same clusters share.
     """
 
     name: str
     weight: int
     act: Act
     engines: frozenset[Engine] = frozenset({"spark", "processes"})
+    shared: bool = False
 
 
 def _kill(part: Part) -> Act:
@@ -236,13 +238,13 @@ FAULTS = [
     Fault("worker frozen", 5, _freeze("worker"), _ANY),
     Fault("driver frozen", 2, _freeze("driver"), _ANY),
     Fault("instance frozen", 3, _freeze("everything")),
-    Fault("source broker killed", 2, _broker("source", "kill"), _ANY),
-    Fault("source broker restarted", 1, _broker("source", "restart"), _ANY),
-    Fault("source broker frozen", 2, _broker("source", "freeze"), _ANY),
-    Fault("target broker killed", 2, _broker("target", "kill"), _ANY),
-    Fault("target broker restarted", 1, _broker("target", "restart"), _ANY),
-    Fault("target broker frozen", 2, _broker("target", "freeze"), _ANY),
-    Fault("schema registry frozen", 3, _registry_frozen, _ANY),
+    Fault("source broker killed", 2, _broker("source", "kill"), _ANY, shared=True),
+    Fault("source broker restarted", 1, _broker("source", "restart"), _ANY, shared=True),
+    Fault("source broker frozen", 2, _broker("source", "freeze"), _ANY, shared=True),
+    Fault("target broker killed", 2, _broker("target", "kill"), _ANY, shared=True),
+    Fault("target broker restarted", 1, _broker("target", "restart"), _ANY, shared=True),
+    Fault("target broker frozen", 2, _broker("target", "freeze"), _ANY, shared=True),
+    Fault("schema registry frozen", 3, _registry_frozen, _ANY, shared=True),
     Fault("second instance started", 5, _second_instance()),
     Fault("instance with a wrong clock started", 2, _second_instance(_wrong_clock)),
     Fault("instance with two attempts of each slot started", 2, _second_instance(_twice)),
@@ -257,8 +259,8 @@ FAULTS = [
     Fault("index update killed", 1, _index_update_killed, _SPARK),
     Fault("index lost", 1, _index_lost, _SPARK),
     Fault("index not writable", 1, _index_not_writable, _SPARK),
-    Fault("topic created", 1, _new_topic, _ANY),
-    Fault("partition added", 1, _new_partition, _ANY),
+    Fault("topic created", 1, _new_topic, _ANY, shared=True),
+    Fault("partition added", 1, _new_partition, _ANY, shared=True),
     Fault("Dagster's daemon killed", 1, _kill("daemon"), _DAGSTER),
     Fault("code server killed", 2, _kill("code server"), _DAGSTER),
 ]

@@ -50,6 +50,10 @@ class Stages:
         """Likewise, without those that must not be there."""
         return [changed for record in records if (changed := self.through(record)) is not None]
 
+    def is_copy(self, record: ReadRecord) -> bool:
+        """Whether a record of the target is a copy: others may write there too."""
+        return True
+
     def registries(self) -> list[SandboxRegistry]:
         """Schema registries that faults may strike."""
         return []
@@ -107,10 +111,16 @@ class MappedSchemas(Stages):
 
 
 class Marked(Stages):
-    """Each copy has a marker and tracing headers; records that have the marker already are echoes, and left out."""
+    """Each copy has a marker and tracing headers; records that have the marker already are echoes, and left out.
 
-    def __init__(self) -> None:
-        self._name = unique("storm-both")
+    Args:
+        name: Of the pipeline, and of the one that copies back if there is one.
+        echoes: Whether the writer writes echoes, where no pipeline copies back.
+    """
+
+    def __init__(self, name: str, echoes: bool = True) -> None:
+        self._name = name
+        self._echoes = echoes
         self._echoes_left = 0
 
     def features(self) -> Mapping[str, str]:
@@ -121,6 +131,8 @@ class Marked(Stages):
 
     def dress(self, record: Record, rng: random.Random) -> Record:
         """One in ten is an echo, and now and then comes a stretch of nothing else."""
+        if not self._echoes:
+            return record
         if self._echoes_left == 0 and rng.random() < 0.005:
             self._echoes_left = rng.randint(100, 400)
         is_echo = self._echoes_left > 0 or rng.random() < 0.1
@@ -137,6 +149,9 @@ class Marked(Stages):
             ("__k2k_pipeline", self._name.encode()),
         ]
         return record._replace(headers=[*record.headers, self._marker, *tracing])
+
+    def is_copy(self, record: ReadRecord) -> bool:
+        return self._marker in record.headers
 
     @property
     def _marker(self) -> tuple[str, bytes]:
@@ -174,19 +189,28 @@ class Together(Stages):
             found = stage.through(found) if found is not None else None
         return found
 
+    def is_copy(self, record: ReadRecord) -> bool:
+        return all(stage.is_copy(record) for stage in self._stages)
+
     def registries(self) -> list[SandboxRegistry]:
         return [registry for stage in self._stages for registry in stage.registries()]
 
 
 @contextmanager
-def all_stages(directory: Path) -> Iterator[Stages]:
-    """All of them.
+def all_stages(directory: Path, both_ways: bool = False) -> Iterator[list[Stages]]:
+    """All of them, for each direction.
 
     Args:
         directory: For the logs of registries.
+        both_ways: Whether a second pipeline copies back.
     """
+    name = unique("storm-both")
     with mapped_schemas(directory) as schemas:
-        yield Together(Marked(), schemas)
+        if not both_ways:
+            yield [Together(Marked(name), schemas)]
+            return
+        back = MappedSchemas(schemas.target, schemas.source)
+        yield [Together(Marked(name, echoes=False), each) for each in (schemas, back)]
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -33,6 +33,7 @@ from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.history_of_dagster import runs_in_words
 from k2k_assets_tests.storm.instances import Engine, home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
+from k2k_assets_tests.storm.opposite import Opposite
 from k2k_assets_tests.storm.stages import Stages, all_stages
 from k2k_assets_tests.support.copying import commit_records, mapping_records
 from k2k_assets_tests.support.kafka import end_offsets, read_all, unique
@@ -42,6 +43,7 @@ from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.verifying import Verdict, verify
 from k2k_assets_tests.support.verifying_groups import Copies, GroupVerdict, misplaced, verify_commits
 
+_PIPELINES = "pipelines"
 _TRANSACTION_MS = 3000
 _GRACE = "2 seconds"
 _MOST_AT_ONCE = 4
@@ -72,6 +74,7 @@ class Plan:
         only: Names of faults; all if empty.
         aloud: Whether to tell what happens.
         stages: Whether the pipeline changes records.
+        both_ways: Whether a second pipeline copies back what is written on the target; then without groups.
     """
 
     seconds: float
@@ -84,6 +87,7 @@ class Plan:
     only: tuple[str, ...] = ()
     aloud: bool = False
     stages: bool = False
+    both_ways: bool = False
 
     @property
     def late_writers(self) -> bool:
@@ -122,6 +126,8 @@ class Report:
         """For people."""
         mode = "exactly once" if self.plan.exactly_once else "at least once"
         stages = ", with stages that change records" if self.plan.stages else ""
+        stages += ", both ways" if self.plan.both_ways else ""
+        groups = 0 if self.plan.both_ways else _GROUPS
         done = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
         lines = [
             f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}, on {self.plan.engine}{stages}",
@@ -129,7 +135,7 @@ class Report:
             f"  instances  {self.instances}, and {self.mappers} mappers",
             f"  records    {self.verdict.records} on the source, {self.verdict.copies} on the target, "
             f"{self.verdict.commits} commit records",
-            f"  groups     {_GROUPS}, {self.groups.commits} of their commits on the target",
+            f"  groups     {groups}, {self.groups.commits} of their commits on the target",
             f"  verdict    {'nothing lost, doubled, reordered, torn or aborted' if not self.problems else 'WRONG'}",
         ]
         if self.runs:
@@ -146,91 +152,131 @@ def storm(plan: Plan) -> Report:
     journal = Journal(directory, plan.aloud)
     report = Report(plan, directory)
     with KafkaSandbox(directory / "brokers") as sandbox, _stages(plan, directory) as stages:
-        prefix, writer = unique("storm"), NumberedWriter(sandbox.source_servers, [], plan.seed, dress=stages.dress)
-        readers = [f"{prefix}-reader-{number}" for number in range(_GROUPS)]
-        path = _pipeline_file(directory, sandbox, plan, prefix, readers, stages)
-        environment = Environment(sandbox, path, plan.engine, prefix, writer, journal, plan.lasting, stages)
-        groups = ReadingGroups(sandbox.source_servers, readers, writer.places, plan.seed)
+        ways = _ways(plan, directory, sandbox, stages, journal)
         for partitions in (3, 1):
-            environment.add_topic(partitions)
+            ways[0].environment.add_topic(partitions)
         try:
-            with writer.writing():
-                _begin(environment)
-                with groups.reading():
-                    _rounds(plan, environment, groups, stages, report)
+            with ExitStack() as at_work:
+                for way in ways:
+                    _begin(way, at_work)
+                _rounds(plan, ways, report)
         finally:
-            environment.end()
-            report.writes_failed = writer.failures
-        if report.problems and environment.lost_markers():
+            for way in ways:
+                way.environment.end()
+            report.writes_failed = sum(way.environment.writer.failures for way in ways)
+        if report.problems and ways[0].environment.lost_markers():
             report.problems.append(_LOST_MARKERS)
     if plan.engine == "dagster":
-        report.runs = runs_in_words(home_of_dagster(path.parent))
+        report.runs = runs_in_words(home_of_dagster(directory / _PIPELINES))
     report.faults = dict(journal.faults)
-    report.instances, report.mappers = environment.copiers.started, environment.mappers.started
+    report.instances = sum(way.environment.copiers.started for way in ways)
+    report.mappers = sum(way.environment.mappers.started for way in ways)
     if not report.problems:
         shutil.rmtree(directory, ignore_errors=True)
     return report
 
 
-def _begin(environment: Environment) -> None:
-    """Faults strike a pipeline that is at work: what a broker does in the seconds after topics were made is its own."""
+class _Way(NamedTuple):
+    """One pipeline of a storm; without groups where a second one copies back."""
 
-    def at_work() -> bool:
+    environment: Environment
+    stages: Stages
+    groups: ReadingGroups | None
+
+
+def _ways(plan: Plan, directory: Path, sandbox: KafkaSandbox, stages: list[Stages], journal: Journal) -> list[_Way]:
+    prefix = unique("storm")
+    readers = [] if plan.both_ways else [f"{prefix}-reader-{number}" for number in range(_GROUPS)]
+    ways: list[_Way] = []
+    for number, (clusters, staged) in enumerate(zip((sandbox, Opposite(sandbox)), stages, strict=False)):
+        writer = NumberedWriter(clusters.source_servers, [], plan.seed + number, dress=staged.dress)
+        path = _pipeline_file(directory, clusters, plan, prefix, readers, staged, number)
+        what = clusters, path, plan.engine, prefix, writer, journal, plan.lasting, staged
+        environment = Environment(*what, ways[0].environment if ways else None)
+        groups = ReadingGroups(clusters.source_servers, readers, writer.places, plan.seed) if readers else None
+        ways.append(_Way(environment, staged, groups))
+    return ways
+
+
+def _begin(way: _Way, at_work: ExitStack) -> None:
+    """Faults strike a pipeline that is at work: what a broker does in the seconds after topics were made is its own."""
+    environment = way.environment
+
+    def is_at_work() -> bool:
         environment.keep_up(2)
         return len(commit_records(environment.pipeline, environment.sandbox.target_servers)) > len(
             environment.writer.places
         )
 
-    wait_until(at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
+    if not environment.writer.places:
+        wait_until(environment.follow, _RECOVERY_SECONDS, "the topics of the opposite pipeline", interval=0.3)
+    at_work.enter_context(environment.writer.writing())
+    wait_until(is_at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
+    if way.groups is not None:
+        at_work.enter_context(way.groups.reading())
 
 
-def _stages(plan: Plan, directory: Path) -> AbstractContextManager[Stages]:
-    return all_stages(directory) if plan.stages else nullcontext(Stages())
+def _stages(plan: Plan, directory: Path) -> AbstractContextManager[list[Stages]]:
+    # Without a marker what is copied would be copied back.
+    return all_stages(directory, plan.both_ways) if plan.stages or plan.both_ways else nullcontext([Stages()])
 
 
-def _rounds(plan: Plan, environment: Environment, groups: ReadingGroups, stages: Stages, report: Report) -> None:
+def _rounds(plan: Plan, ways: list[_Way], report: Report) -> None:
     began, number = time.monotonic(), 0
+    first = ways[0].environment
     while not report.problems and (left := plan.seconds - (time.monotonic() - began)) > 0:
         number += 1
         rng = random.Random(f"{plan.seed}.{number}")
-        _strike(plan, environment, rng, min(left, plan.round_seconds))
-        with environment.writer.quiet(), groups.quiet():
-            _settle(environment, groups, report, rng)
-            source, target = environment.sandbox.source_servers, environment.sandbox.target_servers
-            report.verdict = verify(
-                environment.pipeline,
-                source,
-                target,
-                environment.topics(),
-                plan.late_writers,
-                stages.through_all,
-            )
-            report.groups = _group_verdict(environment, groups)
+        _strike(plan, [way.environment for way in ways], rng, min(left, plan.round_seconds))
+        with ExitStack() as quiet:
+            for way in ways:
+                quiet.enter_context(way.environment.writer.quiet())
+                if way.groups is not None:
+                    quiet.enter_context(way.groups.quiet())
+            _settle(ways, report, rng)
+            verdicts = [_verdict(plan, way) for way in ways]
+            report.verdict = sum(verdicts, Verdict())
+            if ways[0].groups is not None:
+                report.groups = _group_verdict(first, ways[0].groups)
             if plan.engine != "processes":
-                report.problems += _index_problems(environment)
-        report.problems += [*report.verdict.problems, *report.groups.problems, *environment.unexpected()]
-        environment.journal.note(
-            f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}"
-        )
+                report.problems += [words for way in ways for words in _index_problems(way.environment)]
+        unexpected = [words for way in ways for words in way.environment.unexpected()]
+        report.problems += [*report.verdict.problems, *report.groups.problems, *unexpected]
+        first.journal.note(f"round {number}: {report.verdict.records} records, {report.problems or 'all is right'}")
 
 
-def _strike(plan: Plan, environment: Environment, rng: random.Random, seconds: float) -> None:
+def _verdict(plan: Plan, way: _Way) -> Verdict:
+    environment, stages = way.environment, way.stages
+    clusters = environment.sandbox
+    return verify(
+        environment.pipeline, clusters.source_servers, clusters.target_servers, environment.topics(),
+        plan.late_writers, stages.through_all, stages.is_copy,
+    )  # fmt: skip
+
+
+def _strike(plan: Plan, environments: list[Environment], rng: random.Random, seconds: float) -> None:
     """Faults for some seconds. What is chosen depends on the seed alone; when it strikes, on the machine too."""
     faults = [f for f in FAULTS if plan.engine in f.engines and (f.name in plan.only or not plan.only)]
     weights = [fault.weight for fault in faults]
     end = time.monotonic() + seconds
     under_way: list[Future[None]] = []
-    environment.stir()
+    for environment in environments:
+        environment.stir()
     with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         while time.monotonic() < end:
             (fault,) = rng.choices(faults, weights)
+            struck = environments[0] if fault.shared or len(environments) == 1 else rng.choice(environments)
             pause, seed, slots = rng.expovariate(1 / plan.pause), rng.random(), rng.randint(1, 4)
-            under_way.append(pool.submit(_act, fault, environment, random.Random(seed)))
+            under_way.append(pool.submit(_act, fault, struck, random.Random(seed)))
             next_one = min(end, time.monotonic() + pause)
             while time.monotonic() < next_one or sum(not done.done() for done in under_way) >= _MOST_AT_ONCE:
-                environment.keep_up(slots)
+                for environment in environments:
+                    environment.keep_up(slots)
                 time.sleep(0.1)
-        environment.calm()
+            for environment in environments[1:]:
+                environment.follow()
+        for environment in environments:
+            environment.calm()
     for done in under_way:
         done.result()
 
@@ -242,30 +288,35 @@ def _act(fault: Fault, environment: Environment, rng: random.Random) -> None:
         environment.journal.did(fault.name, what, time.monotonic() - began)
 
 
-def _settle(environment: Environment, groups: ReadingGroups, report: Report, rng: random.Random) -> None:
-    """After the last fault: the pipeline recovers by itself, catches up, moves all groups, and stops when asked to."""
-    slots, hanging = rng.randint(1, 4), HangingTransactions(environment.journal)
-    environment.journal.note("calm")
+def _settle(ways: list[_Way], report: Report, rng: random.Random) -> None:
+    """After the last fault: all recover by themselves, catch up, move all groups, and stop when asked to."""
+    environments, journal = [way.environment for way in ways], ways[0].environment.journal
+    slots, hanging = rng.randint(1, 4), HangingTransactions(journal)
+    journal.note("calm")
 
     def caught_up() -> bool:
-        environment.keep_up(slots)
+        for environment in environments:
+            environment.keep_up(slots)
         try:
-            if environment.lost_markers():
-                for servers, topics in environment.all_topics().items():
-                    hanging.abort(servers, topics)
-            return _caught_up(environment)
+            if environments[0].lost_markers():
+                for environment in environments:
+                    for servers, topics in environment.all_topics().items():
+                        hanging.abort(servers, topics)
+            return all([*map(_caught_up, environments)])
         except (KafkaException, TimeoutError):  # a broker has just come back
             return False
 
     try:
         wait_until(caught_up, _RECOVERY_SECONDS, "the pipeline to recover and to catch up", interval=1.0)
     except TimeoutError as late:
-        report.problems.append(f"{late}\n{_last_words(environment.copiers)}")
-    environment.journal.note("NOT caught up" if report.problems else "caught up")
-    if not report.problems:
-        report.problems += _left_behind(environment, groups, slots)
-    for fleet in (environment.copiers, environment.mappers):
-        fleet.stop(_STOP_SECONDS)
+        said = "\n".join(_last_words(environment.copiers) for environment in environments)
+        report.problems.append(f"{late}\n{said}")
+    journal.note("NOT caught up" if report.problems else "caught up")
+    if not report.problems and ways[0].groups is not None:
+        report.problems += _left_behind(environments[0], ways[0].groups, slots)
+    for environment in environments:
+        for fleet in (environment.copiers, environment.mappers):
+            fleet.stop(_STOP_SECONDS)
 
 
 def _left_behind(environment: Environment, groups: ReadingGroups, slots: int) -> list[str]:
@@ -335,7 +386,7 @@ def _caught_up(environment: Environment) -> bool:
 
 
 def _pipeline_file(
-    directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str, groups: list[str], stages: Stages
+    directory: Path, sandbox: KafkaSandbox, plan: Plan, prefix: str, groups: list[str], stages: Stages, number: int
 ) -> Path:
     name = unique("storm")
     sections: dict[str, Any] = {
@@ -351,15 +402,15 @@ def _pipeline_file(
         },
         "errorHandling": {"onCommitSyncTimeout": "ignore", "onControlMessageDeserializationError": "ignore"},
         "spark": {"master": "local[4]", "config": {"spark.sql.shuffle.partitions": "2"}},
-        "index": {"path": str(directory / "index")},
-        "groups": {"consumerGroups": groups, "pollInterval": "500 milliseconds"},
+        "index": {"path": str(directory / f"index-{number}")},
         # Transactions stay open for long, so that faults meet them.
         "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},
     }
-    folder = directory
+    if groups:
+        sections["groups"] = {"consumerGroups": groups, "pollInterval": "500 milliseconds"}
+    folder = directory / _PIPELINES / (str(number) if number else "")
+    folder.mkdir(parents=True)
     if plan.engine == "dagster":
-        folder = directory / "pipelines"
-        folder.mkdir()
         sections["sync"]["window"] = "60 seconds"
         sections["index"]["interval"] = "30 seconds"
     features = {"exactlyOnce": "enabled" if plan.exactly_once else "disabled", "offsetMapping": "enabled"}

@@ -34,6 +34,16 @@ def test_a_storm_over_spark(mode: str) -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["exactly once", "at least once"])
+def test_a_storm_both_ways(mode: str) -> None:
+    """Two pipelines between the same topics, with all stages: both sides are written, and nothing comes back."""
+    report = storm(Plan(seconds=90, seed=8, exactly_once=mode == "exactly once", both_ways=True))
+    assert not report.problems, report.words()
+    assert report.verdict.records > 1000
+
+
+@pytest.mark.storm
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
 def test_a_storm_under_dagster(mode: str) -> None:

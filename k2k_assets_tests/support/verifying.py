@@ -133,6 +133,15 @@ class Verdict:
     commits: int = 0
     problems: list[str] = field(default_factory=list)
 
+    def __add__(self, other: Verdict) -> Verdict:
+        """What was compared in both."""
+        return Verdict(
+            self.records + other.records,
+            self.copies + other.copies,
+            self.commits + other.commits,
+            [*self.problems, *other.problems],
+        )
+
 
 def verify(
     pipeline: Pipeline,
@@ -141,6 +150,7 @@ def verify(
     topics: Iterable[str],
     zombies: bool = False,
     through: Callable[[Iterable[ReadRecord]], list[ReadRecord]] = list,
+    is_copy: Callable[[ReadRecord], bool] = lambda record: True,
 ) -> Verdict:
     """Compares topics record by record, with the pipeline's commit records and mappings.
 
@@ -151,12 +161,13 @@ def verify(
         topics: Source topics.
         zombies: See `PartitionCopy`.
         through: What the pipeline's stages make of records of the source.
+        is_copy: Whether a record of the target is one; others were written there.
     """
     verdict = Verdict()
     commits, mappings = commit_records(pipeline, target), mapping_records(pipeline, target)
     for topic in topics:
         there = through(read_all(source, topic))
-        copied = read_all(target, pipeline.routing.target_topic(topic))
+        copied = [record for record in read_all(target, pipeline.routing.target_topic(topic)) if is_copy(record)]
         for partition in sorted({r.partition for r in (*there, *copied)}):
             copy = PartitionCopy(
                 f"{topic}-{partition}",

@@ -21,6 +21,8 @@ _COLUMNS = {
     "target": ("target offset", "target_offset", "targetOffset"),
 }
 
+_STARTS = ("earliest", "latest", "end")
+
 
 @dataclass(frozen=True, slots=True)
 class AdoptedPosition:
@@ -62,6 +64,7 @@ def parse_table(text: str, name: str) -> AdoptedTable:
     Raises:
         Refused: It cannot be read.
     """
+    text = text.removeprefix("\ufeff")  # by which some programs begin a file in UTF-8
     first = next((line for line in text.splitlines() if line.strip()), "")
     if "," in first and ":" not in first and not first.lstrip().startswith(("[", "{")):
         return AdoptedTable(
@@ -91,8 +94,11 @@ def _positions(rows: Iterable[Mapping[Any, Any]], name: str) -> dict[TopicPartit
     for number, row in enumerate(rows, 1):
         where = f"{name}, row {number}"
         cells = {str(column).strip(): value for column, value in row.items() if column is not None}
-        topic = str(_cell(cells, "topic", where)).strip()
-        tp = TopicPartition(topic, _number(_cell(cells, "partition", where), "partition", where))
+        topic = _cell(cells, "topic", where)
+        if not isinstance(topic, str):
+            # Whoever wrote 007 or 2026-11-26 meant a name; which one, only they know.
+            raise Refused(f"{where}: 'topic' is no text but {topic!r} to YAML or JSON: put the name in quotes")
+        tp = TopicPartition(topic.strip(), _number(_cell(cells, "partition", where), "partition", where))
         if tp in found:
             raise Refused(f"{where}: {tp} comes twice")
         target = _cell(cells, "target", where, is_needed=False)
@@ -116,7 +122,8 @@ def _cell(cells: Mapping[str, Any], column: str, where: str, is_needed: bool = T
 def _number(value: object, column: str, where: str) -> int:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise Refused(f"{where}: '{column}' is no whole number from 0")
+        named = f"; '{text}' says where to begin, not how far a copy has come" if text in _STARTS else ""
+        raise Refused(f"{where}: '{column}' is no whole number from 0{named}")
     return int(text)
 
 

@@ -29,6 +29,7 @@ committed:
     "text",
     [
         "topic,partition,offset,target offset\norders,0,12,9\norders,1,0,\n",
+        "\ufefftopic,partition,offset,target offset\r\norders,0,12,9\r\norders,1,0,\r\n",
         "topic, partition, source offset, target_offset\norders, 0, 12, 9\norders, 1, 0, \n\n",
         "- {topic: orders, partition: 0, offset: 12, target offset: 9}\n- {topic: orders, partition: 1, offset: 0}\n",
         "positions:\n- {topic: orders, partition: 0, offset: 12, targetOffset: 9}\n"
@@ -52,6 +53,9 @@ def test_all_forms_say_the_same(text: str) -> None:
         ("topic,partition,offset\n", "has no rows"),
         ("topic,partition,offset\norders,0,-1\n", "'offset' is no whole number from 0"),
         ("topic,partition,offset\norders,0,1.5\n", "'offset' is no whole number from 0"),
+        ("topic,partition,offset\norders,0,latest\n", "'latest' says where to begin, not how far a copy has come"),
+        ("- {topic: 007, partition: 0, offset: 1}", "'topic' is no text but 7 to YAML or JSON: put the name in quotes"),
+        ("- {topic: 2026-11-26, partition: 0, offset: 1}", "put the name in quotes"),
         ("topic,partition,offset\norders,x,1\n", "'partition' is no whole number from 0"),
         ("topic,partition,offset\norders,0,1\norders,0,2\n", "row 2: orders-0 comes twice"),
         ("topic,partition,offset,target offset\norders,0,1,x\n", "'target offset' is no whole number from 0"),

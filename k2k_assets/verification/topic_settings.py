@@ -5,16 +5,19 @@ What differs, and how it is put right, is `k2k topics`' business (`topics/plan.p
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection
 
-from k2k_assets.core.errors import Refused
+from k2k_assets.core.errors import NotAllowed, Refused
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.differences import Difference
-from k2k_assets.topics.plan import plan_topics
+from k2k_assets.topics.plan import TopicsPlan, plan_topics
 from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
+
+# Each costs a few calls: enough to find one topic among a thousand, not one call for each of a thousand.
+_MOST_PLANS = 32
 
 
 def check_topic_settings(
@@ -34,10 +37,28 @@ def check_topic_settings(
     Raises:
         ClusterUnreachable: A cluster does not answer.
     """
-    try:
-        plan = plan_topics(pipeline, source, target, topics=topics)
-    except Refused as error:
-        return {topic: Verdict(Judgement.WARNED, f"the settings cannot be compared: {error}") for topic in topics}
+    verdicts: dict[str, Verdict] = {}
+    left, plans = deque([sorted(topics)]), 0
+    while left:
+        some, plans = left.popleft(), plans + 1
+        try:
+            verdicts |= _verdicts(pipeline, plan_topics(pipeline, source, target, topics=some), some)
+        except NotAllowed as error:
+            # The settings of one topic that may not be seen are no reason to compare none.
+            if len(some) > 1 and plans + len(left) + 2 <= _MOST_PLANS:
+                left += [some[: len(some) // 2], some[len(some) // 2 :]]
+            else:
+                verdicts |= _not_compared(some, error)
+        except Refused as error:
+            verdicts |= _not_compared(some, error)
+    return verdicts
+
+
+def _not_compared(topics: Collection[str], error: Refused) -> dict[str, Verdict]:
+    return {topic: Verdict(Judgement.WARNED, f"the settings cannot be compared: {error}") for topic in topics}
+
+
+def _verdicts(pipeline: Pipeline, plan: TopicsPlan, topics: Collection[str]) -> dict[str, Verdict]:
     by_target: dict[str, list[Difference]] = defaultdict(list)
     for difference in plan.differences:
         by_target[difference.topic].append(difference)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from k2k_assets.core.errors import NotAllowed
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.orchestration.checks.topic_checks import settings_check_keys, topic_checks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topics.create import WantedTopic
+from k2k_assets.topics.plan import TopicsPlan
+from k2k_assets.topics.wanted import TargetTopic
+from k2k_assets.verification import topic_settings
 from k2k_assets.verification.topic_settings import check_topic_settings
 from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.support.copying import copy
@@ -84,6 +90,29 @@ def test_what_may_not_be_compared_is_a_doubt(
     assert verdict.judgement is Judgement.WARNED
     assert "cannot be compared" in verdict.summary
     assert "which holds bookkeeping" in verdict.summary
+
+
+@pytest.mark.parametrize("denied", [{"topic-7"}, {"topic-0", "topic-99"}, {f"topic-{n}" for n in range(100)}])
+def test_topics_that_may_not_be_seen_keep_the_others_from_nothing(
+    clusters: KafkaSandbox,
+    both: tuple[Cluster, Cluster],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    denied: set[str],
+) -> None:
+    topics, plans = [f"topic-{n}" for n in range(100)], count(1)
+
+    def plan(*_: object, topics: Collection[str]) -> TopicsPlan:
+        assert next(plans) <= 32, "few calls, whatever is denied"
+        if hidden := denied & set(topics):
+            raise NotAllowed(f"the source refuses the settings of {min(hidden)}")
+        return TopicsPlan({f"copy.{topic}": TargetTopic(WantedTopic(f"copy.{topic}", 1)) for topic in topics})
+
+    monkeypatch.setattr(topic_settings, "plan_topics", plan)
+    found = check_topic_settings(pipeline_of(tmp_path, clusters, topics), *both, topics)
+    warned = {topic for topic, verdict in found.items() if verdict.judgement is Judgement.WARNED}
+    assert found.keys() == set(topics)
+    assert warned == denied
 
 
 def test_dagster_shows_a_warning_on_the_topic_and_blocks_nothing(clusters: KafkaSandbox, tmp_path: Path) -> None:

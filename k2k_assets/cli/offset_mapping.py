@@ -54,7 +54,7 @@ def start(
     logs.configure(console)
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
         if telemetry:
-            _log.warning("-t: telemetry is not built yet; nothing is exported")
+            _log.warning("-t: metrics of the mapper are not built yet; nothing is exported")
         run_aside(_start, files, variables, console, once, stop)
 
 

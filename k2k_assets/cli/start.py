@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.summary import summary
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, Refused, TopicsStopped
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.core.words import plural
@@ -29,6 +29,7 @@ from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.spark.java_process import kill_java
 
 if TYPE_CHECKING:
+    from k2k_assets.replication.driver.events import Listener
     from k2k_assets.replication.driver.first_look import FirstLook
     from k2k_assets.replication.driver.outcome import Outcome
 
@@ -62,24 +63,31 @@ def start(
     console = error_console()
     logs.configure(console, verbose)
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals(kill_java) as stop:
-        if telemetry:
-            _log.warning("-t: telemetry is not built yet; nothing is exported")
-        run_aside(_run, files, variables, console, once, verbose, stop)
+        run_aside(_run, files, variables, console, once, verbose, telemetry, stop)
 
 
 def _run(
-    files: Sequence[Path], variables: bool, console: Console, once: bool, verbose: bool, stop: threading.Event
+    files: Sequence[Path],
+    variables: bool,
+    console: Console,
+    once: bool,
+    verbose: bool,
+    telemetry: bool,
+    stop: threading.Event,
 ) -> None:
     pipeline = load_pipeline(files, variables=variables)
     waits = not (pipeline.features.check_kafka_connection_on_startup or once)
     with ExitStack() as clusters:
+        listener = clusters.enter_context(_exporting(pipeline)) if telemetry else None
         look = _await_clusters(pipeline, clusters, stop) if waits else None
         if waits and look is None:
             return
         logs.set_up_jvm(verbose)
         spark = ComingSpark(pipeline)
         try:
-            outcome = _replicate(spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop)
+            outcome = _replicate(
+                spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop, listener
+            )
         finally:
             spark.stop()
     if outcome is not None:
@@ -87,6 +95,16 @@ def _run(
         _raise_for_stopped(outcome)
     if once and stop.is_set():
         _raise_for_the_rest(outcome)
+
+
+def _exporting(pipeline: Pipeline) -> AbstractContextManager[Listener]:
+    try:
+        from k2k_assets.telemetry.exporting import exporting
+    except ModuleNotFoundError as missing:
+        raise Refused(
+            f"-t needs OpenTelemetry, and {missing.name} is not installed: pip install 'k2k-assets[telemetry]'"
+        ) from None
+    return exporting(pipeline)
 
 
 @contextmanager
@@ -130,18 +148,24 @@ def _await_clusters(pipeline: Pipeline, clusters: ExitStack, stop: threading.Eve
 
 
 def _replicate(
-    spark: ComingSpark, look: FirstLook, console: Console, once: bool, stop: threading.Event
+    spark: ComingSpark,
+    look: FirstLook,
+    console: Console,
+    once: bool,
+    stop: threading.Event,
+    listener: Listener | None,
 ) -> Outcome | None:
     """Runs the engine; None if it was stopped before it began."""
     from k2k_assets.cli.progress import shown
-    from k2k_assets.replication.driver.events import on_progress
+    from k2k_assets.replication.driver.events import on_progress, to_all
     from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 
     if stop.is_set():
         return None
     with shown(console) as observer:
         extent = UntilCaughtUp() if once else Continuous()
-        return spark.replicate(extent, look=look, stop=stop, listener=on_progress(observer))
+        listeners = [on_progress(observer), *([listener] if listener else [])]
+        return spark.replicate(extent, look=look, stop=stop, listener=to_all(*listeners))
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

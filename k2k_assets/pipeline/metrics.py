@@ -1,4 +1,4 @@
-"""`metrics`: names of what telemetry will export. The section is checked and has no effect yet."""
+"""`metrics`: names of what telemetry exports. So far only the prefix `assignment` has an effect."""
 
 from __future__ import annotations
 

@@ -378,7 +378,9 @@ def test_once_that_is_signalled_ends_with_0_only_if_nothing_is_left(
     monkeypatch.setattr(start_module, "_looked_at", nullcontext)
     signalled = True
 
-    def played(_spark: object, _look: object, _console: object, _once: bool, stop: threading.Event) -> Outcome | None:
+    def played(
+        _spark: object, _look: object, _console: object, _once: bool, stop: threading.Event, _listener: object
+    ) -> Outcome | None:
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop.wait(5)

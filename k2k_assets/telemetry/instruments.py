@@ -1,0 +1,119 @@
+"""The instruments of a replication, fed by its events.
+
+What is counted comes from commit records: a transaction that was aborted counts nothing, and what a killed worker had
+committed counts all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.events import Committed, Event, GenerationStarted, PartitionClaimed, ProgressRead
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+
+Labels = dict[str, str | int]
+_Observer = Callable[[CallbackOptions], Iterable[Observation]]
+
+
+class CopyInstruments:
+    """Counters and gauges of one instance. Its own numbers begin with the process; gauges tell of the whole pipeline.
+
+    Args:
+        meter: Makes the instruments.
+        pipeline: The pipeline; `metrics.prefix.assignment` begins the names.
+        seconds_behind: Seconds by partition, called when metrics are read, in the reader's thread.
+    """
+
+    def __init__(
+        self, meter: Meter, pipeline: Pipeline, seconds_behind: Callable[[Progress], Mapping[TopicPartition, float]]
+    ) -> None:
+        prefix = pipeline.metrics.prefix.assignment
+        self._pipeline = pipeline.name
+        self._seconds_behind = seconds_behind
+        self._progress = Progress({}, 0.0)
+        self._claimed: set[TopicPartition] = set()
+        self._generation: GenerationStarted | None = None
+
+        def counter(name: str, unit: str, words: str) -> Callable[[int, Labels], None]:
+            return meter.create_counter(f"{prefix}{name}", unit, words).add
+
+        def gauge(name: str, unit: str, words: str, observe: _Observer) -> None:
+            meter.create_observable_gauge(f"{prefix}{name}", [observe], unit, words)
+
+        self._records = counter("records", "{record}", "Records copied and committed by this instance")
+        self._bytes = counter("bytes", "By", "Value bytes of these records")
+        self._transactions = counter("transactions", "{transaction}", "Commits of a partition by this instance")
+        self._ranges = counter("offset_ranges", "{range}", "Offset ranges written to the mapping topic")
+        gauge("position", "{offset}", "Next source offset to copy", self._of_each(lambda each: each.position))
+        gauge("source.end", "{offset}", "End of what can be read on the source", self._of_each(_end))
+        gauge("lag", "{offset}", "Source offsets that could be copied now", self._of_each(_lag))
+        gauge("lag.seconds", "s", "Age of the oldest record that is not copied yet", self._observe_seconds)
+        gauge("partition.stopped", "{partition}", "1 where copying is stopped, with the code", self._observe_stops)
+        gauge("topic.paused", "{topic}", "1 for a topic that is paused", self._observe_pauses)
+        gauge("partitions", "{partition}", "Partitions that this instance has claimed", self._observe_claims)
+        gauge("slots", "{slot}", "Slots of this instance's generation", self._observe_slots)
+        gauge("generation", "{generation}", "Number of this instance's generation", self._observe_generation)
+
+    def listen(self, event: Event) -> None:
+        """Takes in an event; in the driver's thread."""
+        match event:
+            case Committed():
+                labels = self._labels(event.partition)
+                self._records(event.records, labels)
+                self._bytes(event.bytes, labels)
+                self._ranges(event.runs, labels)
+                self._transactions(1, labels)
+            case ProgressRead():
+                self._progress = event.progress
+            case GenerationStarted():
+                self._generation, self._claimed = event, set()
+            case PartitionClaimed():
+                self._claimed = {*self._claimed, event.partition}
+
+    def _labels(self, tp: TopicPartition) -> Labels:
+        return {"pipeline": self._pipeline, "topic": tp.topic, "partition": tp.partition}
+
+    def _of_each(self, value: Callable[[PartitionProgress], int | None]) -> _Observer:
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            for tp, progress in self._progress.partitions.items():
+                if (found := value(progress)) is not None:
+                    yield Observation(found, self._labels(tp))
+
+        return observe
+
+    def _observe_seconds(self, _: CallbackOptions) -> Iterator[Observation]:
+        for tp, seconds in self._seconds_behind(self._progress).items():
+            yield Observation(seconds, self._labels(tp))
+
+    def _observe_stops(self, _: CallbackOptions) -> Iterator[Observation]:
+        for tp, progress in self._progress.partitions.items():
+            code = {"code": progress.stopped.code} if progress.stopped else {}
+            yield Observation(int(bool(code)), {**self._labels(tp), **code})
+
+    def _observe_pauses(self, _: CallbackOptions) -> Iterator[Observation]:
+        for topic in sorted({tp.topic for tp in self._progress.partitions}):
+            yield Observation(int(topic in self._progress.paused), {"pipeline": self._pipeline, "topic": topic})
+
+    def _observe_claims(self, _: CallbackOptions) -> Iterator[Observation]:
+        yield Observation(len(self._claimed), {"pipeline": self._pipeline})
+
+    def _observe_slots(self, _: CallbackOptions) -> Iterator[Observation]:
+        if self._generation is not None:
+            yield Observation(self._generation.slots, {"pipeline": self._pipeline})
+
+    def _observe_generation(self, _: CallbackOptions) -> Iterator[Observation]:
+        if self._generation is not None:
+            yield Observation(self._generation.generation, {"pipeline": self._pipeline})
+
+
+def _end(progress: PartitionProgress) -> int | None:
+    return None if progress.readable_end == END_UNKNOWN else progress.readable_end
+
+
+def _lag(progress: PartitionProgress) -> int | None:
+    return None if progress.readable_end == END_UNKNOWN else progress.lag

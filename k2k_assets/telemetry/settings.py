@@ -1,0 +1,58 @@
+"""What the standard environment variables of OpenTelemetry say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from k2k_assets.core.errors import Refused
+
+EXPORTERS = ("prometheus", "otlp", "console", "none")
+_HOST, _PORT = "OTEL_EXPORTER_PROMETHEUS_HOST", "OTEL_EXPORTER_PROMETHEUS_PORT"
+_WHICH = "OTEL_METRICS_EXPORTER"
+_OTLP_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+_MOST_PORT = 65535
+# K2K's own.
+_EVERYWHERE, _REPLICATOR_PORT = "0.0.0.0", 9090
+
+
+class TelemetrySettings(NamedTuple):
+    """Where metrics go.
+
+    Attributes:
+        exporters: Some of `EXPORTERS`; never `none`.
+        host: Address at which the Prometheus endpoint listens.
+        port: Its port; 0: any that is free.
+    """
+
+    exporters: tuple[str, ...]
+    host: str
+    port: int
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> TelemetrySettings:
+        """Reads them.
+
+        Without `OTEL_METRICS_EXPORTER` metrics go to the OTLP collector that the environment names, if it names one,
+        else they can be scraped.
+
+        Raises:
+            Refused: A variable has a value that nothing here understands.
+        """
+        default = "otlp" if any(environment.get(name) for name in _OTLP_ADDRESSES) else "prometheus"
+        said = environment.get(_WHICH, "").strip() or default
+        names = tuple(dict.fromkeys(name.strip() for name in said.split(",") if name.strip()))
+        for name in names:
+            if name not in EXPORTERS:
+                raise Refused(f"{_WHICH}={said}: '{name}' is not among {', '.join(EXPORTERS)}")
+        return cls(
+            tuple(name for name in names if name != "none"),
+            environment.get(_HOST, "").strip() or _EVERYWHERE,
+            _port(environment.get(_PORT, "").strip() or str(_REPLICATOR_PORT)),
+        )
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
+        raise Refused(f"{_PORT}={text}: wanted is a port, from 0 (any that is free) to {_MOST_PORT}")
+    return int(text)

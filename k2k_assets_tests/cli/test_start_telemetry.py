@@ -1,0 +1,123 @@
+"""`k2k start -t`: a scrape and an OTLP collector are told what is on the target, also when a worker was killed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from k2k_assets.cli.main import run
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
+from k2k_assets_tests.support.otlp_collector import otlp_collector
+from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.processes import await_copied, await_words, copy_workers, started
+
+FIRST, MORE = 3000, 40
+
+
+def scraped(address: str) -> dict[tuple[str, str, str], float]:
+    """Values by name, topic and partition."""
+    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, sample.labels.get("topic", ""), sample.labels.get("partition", "")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def health(address: str, path: str = "/health") -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    good, bad = (create_topic(source, unique(name), 2) for name in ("good", "bad"))
+    for partition in range(2):
+        produce(source, good, [b"%d" % n for n in range(FIRST)], partition)
+    produce(source, bad, [b"one"], 0)
+    path = write_pipeline(
+        tmp_path, source, target, [good, bad],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        coordination={"commit": {"batchSize": 50}},
+        spark={"master": "local[2]"},
+    )  # fmt: skip
+    log = tmp_path / "log"
+    with otlp_collector() as (collector, collects):
+        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus,otlp")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collects)
+        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
+        monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
+        monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", "0")
+        with started("-f", path, "-t", log=log) as process:
+            await_words(process, log, "/metrics")
+            address = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())[0]  # type: ignore[index]
+            assert health(address, "/live") == (200, {"live": True})
+            assert health(address, "/ready")[0] == 503, "nothing is copied yet"
+            assert health(address, "/nowhere")[0] == 404
+
+            wait_until(lambda: scraped(address).get(("k2k_records_total", good, "0")), 150, "the first commit")
+            copy_workers(process)[0].kill()
+            await_copied(process, target, good, 2 * FIRST)
+            produce(source, good, [b"more"] * MORE, 0)
+            await_copied(process, target, good, 2 * FIRST + MORE)
+
+            def told(partition: str) -> float | None:
+                return scraped(address).get(("k2k_records_total", good, partition))
+
+            wait_until(lambda: (told("0"), told("1")) == (FIRST + MORE, FIRST), 30, "all to be counted")
+            wait_until(lambda: scraped(address)["k2k_lag", good, "0"] == 0, 30, "the lag to be 0")
+            assert scraped(address)["k2k_lag_seconds", good, "0"] == 0
+            status, document = health(address)
+            assert (status, document["ready"], document["lag"], document["stopped"]) == (200, True, 0, {})
+
+            delete_topic(source, bad)
+            wait_until(lambda: health(address)[0] == 503, 60, "the stop to show")
+            assert health(address)[1]["stopped"] == {bad: "source-deleted"}
+            assert health(address, "/ready")[0] == 200, "the others are copied on"
+            assert scraped(address)["k2k_partition_stopped", bad, "0"] == 1
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        assert collector.sum_of("k2k.records") == 2 * FIRST + MORE + 1 == len(read_all(target, good)) + 1
+        assert collector.resources() == {"k2k"}
+
+
+@pytest.mark.parametrize("variables", [{"OTEL_METRICS_EXPORTER": "statsd"}, {"OTEL_EXPORTER_PROMETHEUS_PORT": "x"}])
+def test_what_makes_no_sense_is_refused_before_anything_starts(
+    tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    path = write_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["orders"])
+    assert run(["start", "-t", "-f", str(path), "-w", "disabled"]) == 3
+    assert next(iter(variables)) in capsys.readouterr().err
+
+
+def test_an_address_that_is_taken_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["orders"])
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
+        monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(port))
+        assert run(["start", "-t", "-f", str(path), "-w", "disabled"]) == 3
+    assert f"telemetry cannot listen at 127.0.0.1:{port}" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,117 @@
+"""What the instruments of a replication tell, from its events alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from k2k_assets.control.pause_records import Pause
+from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
+from k2k_assets.replication.driver.events import Committed, GenerationStarted, PartitionClaimed, ProgressRead
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.telemetry.instruments import CopyInstruments
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+ORDERS, RETURNS = TopicPartition("orders", 0), TopicPartition("returns", 1)
+Labels = frozenset[tuple[str, Any]]
+
+
+class Metrics:
+    """Instruments, and what a reader finds in them."""
+
+    def __init__(self, directory: Path, seconds: Mapping[TopicPartition, float] | None = None, **sections: Any) -> None:
+        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["orders", "returns"], **sections)
+        self._reader = InMemoryMetricReader()
+        meter = MeterProvider([self._reader], shutdown_on_exit=False).get_meter("test")
+        self.instruments = CopyInstruments(meter, self.pipeline, lambda _: seconds or {})
+
+    def found(self) -> dict[str, dict[Labels, float]]:
+        """Values by name and labels, without that of the pipeline, which each has."""
+        data = self._reader.get_metrics_data()
+        found: dict[str, dict[Labels, float]] = {}
+        for resource in data.resource_metrics if data else ():
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                for point in metric.data.data_points:
+                    labels = dict(point.attributes or {})
+                    assert labels.pop("pipeline") == self.pipeline.name
+                    found.setdefault(metric.name, {})[frozenset(labels.items())] = point.value  # type: ignore[union-attr]
+        return found
+
+
+def at(tp: TopicPartition, **more: str) -> Labels:
+    return frozenset({"topic": tp.topic, "partition": tp.partition, **more}.items())
+
+
+def commit(tp: TopicPartition, records: int) -> Committed:
+    return Committed(tp, 7, 7, records, 100 * records, 1, 3, 0, 0)
+
+
+def test_commits_are_counted_by_partition(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    for tp, records in ((ORDERS, 3), (ORDERS, 4), (RETURNS, 0)):
+        metrics.instruments.listen(commit(tp, records))
+    found = metrics.found()
+    assert found["k2k.records"] == {at(ORDERS): 7, at(RETURNS): 0}
+    assert found["k2k.bytes"] == {at(ORDERS): 700, at(RETURNS): 0}
+    assert found["k2k.transactions"] == {at(ORDERS): 2, at(RETURNS): 1}
+    assert found["k2k.offset_ranges"] == {at(ORDERS): 2, at(RETURNS): 1}
+
+
+def test_progress_is_told_as_far_as_it_is_known(tmp_path: Path) -> None:
+    stop = SourceDeleted(RETURNS.topic)
+    partitions = {
+        ORDERS: PartitionProgress(5, 9, 12),
+        RETURNS: PartitionProgress(2, END_UNKNOWN, END_UNKNOWN, stopped=stop),
+    }
+    metrics = Metrics(tmp_path, {ORDERS: 1.5})
+    metrics.instruments.listen(ProgressRead(Progress(partitions, 0.0, {"orders": Pause("ann", 0)})))
+    found = metrics.found()
+    assert found["k2k.position"] == {at(ORDERS): 5, at(RETURNS): 2}
+    assert found["k2k.source.end"] == {at(ORDERS): 9}
+    assert found["k2k.lag"] == {at(ORDERS): 4}
+    assert found["k2k.lag.seconds"] == {at(ORDERS): 1.5}
+    assert found["k2k.partition.stopped"] == {at(ORDERS): 0, at(RETURNS, code=stop.code): 1}
+    assert found["k2k.topic.paused"] == {frozenset({("topic", "orders")}): 1, frozenset({("topic", "returns")}): 0}
+
+
+def test_a_new_generation_begins_with_no_claims(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    assert "k2k.generation" not in metrics.found()
+    for event in (GenerationStarted(3, 2, 1), PartitionClaimed(ORDERS, 3, 0), PartitionClaimed(RETURNS, 3, 0)):
+        metrics.instruments.listen(event)
+    nothing: Labels = frozenset()
+    found = metrics.found()
+    assert (found["k2k.partitions"], found["k2k.generation"], found["k2k.slots"]) == (
+        {nothing: 2},
+        {nothing: 3},
+        {nothing: 1},
+    )
+    metrics.instruments.listen(GenerationStarted(4, 2, 2))
+    assert metrics.found()["k2k.partitions"] == {nothing: 0}
+
+
+@pytest.mark.parametrize("prefix", ["k2k.", "acme_"])
+def test_names_begin_as_the_file_says(tmp_path: Path, prefix: str) -> None:
+    metrics = Metrics(tmp_path, metrics={"prefix": {"assignment": prefix}})
+    metrics.instruments.listen(commit(ORDERS, 1))
+    assert f"{prefix}records" in metrics.found()
+
+
+def test_the_page_names_each_metric_and_no_other(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, {ORDERS: 0.0})
+    for event in (
+        commit(ORDERS, 1),
+        GenerationStarted(3, 1, 1),
+        ProgressRead(Progress({ORDERS: PartitionProgress(5, 9, 12)}, 0.0)),
+    ):
+        metrics.instruments.listen(event)
+    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text()
+    assert set(re.findall(r"^\| `(k2k\.[a-z._]+)` \|", page, re.MULTILINE)) == metrics.found().keys()

@@ -17,6 +17,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
+from k2k_assets.topics.dead_letters import missing_dead_letter_topics
 from k2k_assets.topics.names import left_out
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
@@ -127,13 +128,15 @@ def _target(
     try:
         plan = plan_target_topics(pipeline, source, target, topics)
         missing = {topic.name: topic for topic in wanted_topics(pipeline, source, target, plan, topics)}
-        rehearse_creation(target, list(missing.values()))
+        dead_letters = missing_dead_letter_topics(pipeline, target, plan.feeding)
+        rehearse_creation(target, [*missing.values(), *dead_letters])
         existing = target.describe([name for name in plan.feeding if name not in missing])
     except K2KError as fault:
         report.faults.append(str(fault))
         return
     counts = {name: topic.partitions for name, topic in existing.items()}
     report.lines += _routes(plan, topics, missing, counts)
+    report.lines += [f"dead letters -> {_to_create(topic)}" for topic in dead_letters]
 
 
 def _routes(

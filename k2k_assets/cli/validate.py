@@ -135,3 +135,5 @@ def _features(pipeline: Pipeline) -> Iterator[str]:
         yield f"tracing headers ({', '.join(header.name for header in pipeline.added_headers)})"
     if pipeline.marker:
         yield f"echoes dropped (by {pipeline.marker.header}, {pipeline.marker.mode})"
+    if pipeline.transform:
+        yield f"records left out or changed by {plural(len(pipeline.transform), 'rule')} of transform"

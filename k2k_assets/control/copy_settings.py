@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
@@ -20,7 +20,21 @@ from k2k_assets.pipeline.schema_mapping import Facet, FacetRule, facets_of
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 # Fields that are left out of a document while they are empty.
-_OPTIONAL = frozenset({"schemas", "added", "marker"})
+_OPTIONAL = frozenset({"schemas", "added", "marker", "transform"})
+
+
+class Reading(NamedTuple):
+    """The settings that decide which records were copied, and what became of their keys and values.
+
+    Attributes:
+        isolation: `isolation.level` of the source consumer.
+        schemas: As in `CopySettings`.
+        transform: As in `CopySettings`.
+    """
+
+    isolation: Isolation
+    schemas: tuple[FacetRule, ...] = ()
+    transform: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,8 @@ class CopySettings:
         schemas: The rules by which schema ids of keys and values were mapped; empty if none were.
         added: The headers that each copy got behind those of its source record.
         marker: The header that marked copies, and by which records were left out; None if there was none.
+        transform: The rules by which records were left out or changed, as `Pipeline.transform_text`; empty if there
+            were none.
     """
 
     isolation: Isolation
@@ -46,6 +62,7 @@ class CopySettings:
     schemas: tuple[FacetRule, ...] = ()
     added: AddedHeaders = ()
     marker: Marker | None = None
+    transform: str = ""
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> CopySettings:
@@ -61,12 +78,18 @@ class CopySettings:
             pipeline.schema_rules,
             pipeline.added_headers,
             pipeline.marker,
+            pipeline.transform_text,
         )
 
     @property
     def shared_target(self) -> CopySettings:
         """The same settings, for a plan in which several source partitions feed one target partition."""
         return replace(self, alone=False)
+
+    @property
+    def reading(self) -> Reading:
+        """What of them decides how keys and values are compared."""
+        return Reading(self.isolation, self.schemas, self.transform)
 
     @property
     def by_fingerprint(self) -> dict[str, CopySettings]:
@@ -99,8 +122,10 @@ class CopySettings:
             } if more.keys() <= _OPTIONAL:
                 schemas, added = _rules(more.get("schemas", [])), _added(more.get("added", []))
                 marker = Marker.parse(more["marker"]) if "marker" in more else None
-                if schemas is not None and added is not None and (marker or "marker" not in more):
-                    return cls(isolation, headers, timestamps, alone, schemas, added, marker)
+                transform = more.get("transform", "")
+                known = schemas is not None and added is not None and (marker or "marker" not in more)
+                if known and isinstance(transform, str):
+                    return cls(isolation, headers, timestamps, alone, schemas or (), added or (), marker, transform)
         return None
 
     def facets(self, topic: str) -> frozenset[Facet]:
@@ -129,11 +154,11 @@ def _added(found: object) -> AddedHeaders | None:
 
 
 def shared(settings: Collection[CopySettings]) -> CopySettings | None:
-    """The settings that hold for records copied under any of the given ones; None if they read or map in two ways.
+    """The settings that hold for records copied under any of the given ones; None if they read or change in two ways.
 
     Where records were left out in two ways, the settings do not tell which: `marker` is None then.
     """
-    if len({(each.isolation, each.schemas) for each in settings}) != 1:
+    if len({each.reading for each in settings}) != 1:
         return None
     any_one = next(iter(settings))
     # Headers are compared as a whole, so they say nothing where they were made in two ways.
@@ -146,4 +171,5 @@ def shared(settings: Collection[CopySettings]) -> CopySettings | None:
         schemas=any_one.schemas,
         added=any_one.added if same_headers else (),
         marker=any_one.marker if same_headers else None,
+        transform=any_one.transform,
     )

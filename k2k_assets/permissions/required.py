@@ -118,6 +118,12 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
             yield Need(
                 "target", "target topics", "Alter", "add partitions when the source has more (partition: source)"
             )
+    yield Need(
+        "target", "dead-letter topics", "Write", "write records for which a rule fails (transform[].deadLetters)"
+    )
+    yield Need("target", "dead-letter topics", "DescribeConfigs", "see how large a batch may be")
+    if features.auto_create_topics:
+        yield Need("target", "dead-letter topics", "Create", "create missing topics (features.autoCreateTopics)")
     yield Need("target", "slots", "Write", "the transactions that progress is written in")
     control: list[Subject] = ["assignment topic", "commit topic"]
     if features.offset_mapping:

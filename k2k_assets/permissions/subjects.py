@@ -14,6 +14,7 @@ Resource = Literal["topic", "group", "transactional id"]
 Subject = Literal[
     "copied topics",
     "target topics",
+    "dead-letter topics",
     "commit topic",
     "assignment topic",
     "mapping topic",
@@ -41,6 +42,8 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
             return _copied_topics(pipeline.selection.parts)
         case "target topics":
             return _target_topics(pipeline)
+        case "dead-letter topics":
+            return [NamePattern(name) for name in pipeline.dead_letter_topics]
         case "commit topic":
             return [NamePattern(pipeline.coordination.commit.topic)]
         case "assignment topic":

@@ -10,6 +10,7 @@ from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRo
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.problems import Path, is_secret
 from k2k_assets.pipeline.registry_properties import translate_registry
+from k2k_assets.pipeline.transform import RecordPart, functions_faults
 from k2k_assets.pipeline.values import format_duration
 
 
@@ -100,6 +101,27 @@ def check_marker(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
         yield ("bidirectional", "headers", "bidirectional"), f"'{marker.header}' is the name of a tracing header too"
 
 
+def check_transform(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """Functions can be loaded, the marker stays, and dead letters go to a topic of their own."""
+    for position, why in functions_faults(pipeline.transform, pipeline.folders):
+        yield ("transform", position, "python"), why
+    marker = pipeline.marker.header if pipeline.marker else ""
+    control = {
+        pipeline.coordination.commit.topic,
+        pipeline.coordination.assignment.topic,
+        pipeline.offset_mapping.topic,
+    }
+    for position, rule in enumerate(pipeline.transform):
+        places: dict[str, tuple[RecordPart, ...]] = {"mask": rule.mask, "drop": rule.drop}
+        for kind, of_kind in places.items():
+            for number, place in enumerate(of_kind):
+                if marker and place.header == marker:
+                    at: Path = ("transform", position, kind, number, "header")
+                    yield at, f"'{marker}' marks copies (features.bidirectionalReplication): without it they come back"
+        if rule.dead_letters in control:
+            yield ("transform", position, "deadLetters"), f"'{rule.dead_letters}' is a control topic of the pipeline"
+
+
 def check_timeouts(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     """Exactly-once: transactions end before their timeout, and the commit topic may take longer than that to read."""
     if not pipeline.features.exactly_once:
@@ -177,4 +199,5 @@ _CHECKS = (
     check_timeouts,
     check_guard,
     check_marker,
+    check_transform,
 )

@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from k2k_assets.pipeline import known_keys
 from k2k_assets.pipeline.model import Pipeline
+from k2k_assets.pipeline.predicates import nest_conditions
 from k2k_assets.pipeline.schema import MAPPER_ALONE
 from k2k_assets.pipeline.values import format_duration
 
@@ -44,6 +45,8 @@ def json_schema() -> dict[str, Any]:
             _describe(value, definitions)
             if key not in section.get("required", ()):
                 _let_it_be_taken_away(value)
+    condition = definitions["TransformRule"]["properties"]["filter"]
+    nest_conditions(condition["anyOf"][0], "#/$defs/TransformRule/properties/filter")
     for (key,), why in known_keys.IGNORED.items():
         schema["properties"][str(key)] = {"description": f"No effect: {why}."}
     schema["required"] = [key for key in schema["required"] if key != "replication"]

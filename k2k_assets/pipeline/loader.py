@@ -50,9 +50,7 @@ def load_pipeline(
     read = _read_all([str(file) for file in files], variables)
     if defaults:
         read = replace(read, root=filled(read.root, parse_document(defaults, "defaults")))
-    pipeline = _checked(read)
-    pipeline._files = tuple(FilePath(file).absolute() for file in files)
-    return pipeline
+    return _checked(read, tuple(FilePath(file).absolute() for file in files))
 
 
 def load_pipeline_in(file: str | FilePath, section: Path, lines: range) -> Pipeline:
@@ -105,7 +103,7 @@ def _of(documents: Sequence[Node]) -> _Read:
     return _Read(reduce(merge, (one.root for one in found)), warnings, problems)
 
 
-def _checked(read: _Read) -> Pipeline:
+def _checked(read: _Read, files: tuple[FilePath, ...] = ()) -> Pipeline:
     root = read.root
     problems = [*read.problems, *_without_values(root, ())]
     document = cast(dict[str, object], _without_nulls(root.plain()))
@@ -113,6 +111,7 @@ def _checked(read: _Read) -> Pipeline:
     pipeline, found = _validate(document, root)
     problems += _not_below(found, problems)
     if pipeline:
+        pipeline._files = files
         spanning = [problem_at(root, path, message) for path, message in checks.check_all(pipeline)]
         problems += _not_below(spanning, problems)
     if problems or not pipeline:

@@ -37,6 +37,7 @@ from k2k_assets.pipeline.stages import Stages
 from k2k_assets.pipeline.throttle import Throttle
 from k2k_assets.pipeline.topic_creation import TopicCreation
 from k2k_assets.pipeline.tracing import Tracing, tracing_headers
+from k2k_assets.pipeline.transform import TransformRule, folders_of, transform_text
 from k2k_assets.pipeline.values import Owner, Section
 
 StartFrom = Literal["earliest", "latest", "none", "given"]
@@ -70,6 +71,11 @@ class Pipeline(Section):
     bidirectional: Bidirectional = Field(
         default_factory=Bidirectional,
         description="Pipelines in both directions (`features.bidirectionalReplication`).",
+    )
+    transform: tuple[TransformRule, ...] = Field(
+        default=(),
+        description="Rules by which records are left out or changed, one after the other: see "
+        "[transform.md](transform.md). Our own.",
     )
     metrics: Metrics = Field(
         default_factory=Metrics, description="Names of what telemetry exports. Not built yet: no effect."
@@ -177,6 +183,8 @@ class Pipeline(Section):
             relevant["added"] = self.added_headers
         if self.marker:
             relevant["marker"] = self.marker
+        if self.transform:
+            relevant["transform"] = self.transform_text
         text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
         return digest(text)
 
@@ -205,6 +213,25 @@ class Pipeline(Section):
             return None
         header, mode = self.bidirectional.headers.bidirectional, self.bidirectional.mode
         return Marker(header, mode, self.name if mode == "pipeline" else "")
+
+    @cached_property
+    def transform_text(self) -> str:
+        """The rules by which records are left out or changed, as `transform.transform_text`; empty if there are none.
+
+        Raises:
+            Refused: A function cannot be loaded.
+        """
+        return transform_text(self.transform, self.folders)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of its files, in which modules of users may lie."""
+        return folders_of(self._files)
+
+    @property
+    def dead_letter_topics(self) -> tuple[str, ...]:
+        """Topics on the target for records for which a rule fails, each once."""
+        return tuple(dict.fromkeys(rule.dead_letters for rule in self.transform if rule.dead_letters))
 
     @property
     def shares_targets(self) -> bool:

@@ -100,6 +100,10 @@ class TopicCreation(Section):
         """The settings of the copy of a source topic; empty if the file has none."""
         return (self.replication or ReplicatedTopicCreation()).of(source_topic)
 
+    def dead_letter_topic(self) -> ReplicatedTopicSettings:
+        """The settings of topics for dead letters, which are like no source topic."""
+        return (self.replication or ReplicatedTopicCreation()).common
+
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
         """The settings of one control topic, `common` included."""
         own: ControlTopicSettings = getattr(self.control, which)

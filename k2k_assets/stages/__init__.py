@@ -30,6 +30,12 @@ def stages_of(pipeline: Pipeline, source_cluster: str, target_cluster: str) -> t
     stages: list[Stage] = []
     if pipeline.marker:
         stages.append(marker_stage(pipeline.marker, source_cluster, target_cluster))
+    if pipeline.transform:
+        # Functions of users, and Arrow for them, are imported only where they are asked for.
+        from k2k_assets.stages.transform.rules import Transforms
+        from k2k_assets.stages.transform.stage import TransformStage
+
+        stages.append(TransformStage(Transforms(pipeline.transform_text, pipeline.folders), pipeline.name))
     if not pipeline.features.header_replication:
         stages.append(drop_headers)
     if pipeline.added_headers:

@@ -12,10 +12,11 @@ name gets the added one, also where the source has one of that name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from k2k_assets.pipeline.added_headers import AddedHeaders
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, UnreadableRecord
+from k2k_assets.transport.headers import Headers
 
 
 def drop_headers(chunk: Chunk) -> Chunk:
@@ -36,3 +37,16 @@ def header_adder(headers: AddedHeaders) -> Callable[[Chunk], Chunk]:
         return chunk
 
     return add
+
+
+def readable_headers(chunk: Chunk) -> Sequence[Headers | None]:
+    """The headers of each record, for a stage that decides by them, up to the first one whose headers cannot be read.
+
+    The chunk is cut there: nobody can tell what the stage would make of that record.
+    """
+    if chunk.count:
+        try:
+            return chunk.columns().headers()
+        except UnreadableRecord as found:
+            chunk.cut(found.index, found.reason)
+    return chunk.columns().headers()

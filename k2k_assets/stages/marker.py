@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from k2k_assets.pipeline.bidirectional import RULE, Marker
-from k2k_assets.transport.chunk import Chunk, UnreadableRecord
-from k2k_assets.transport.headers import Headers
+from k2k_assets.stages.headers import readable_headers
+from k2k_assets.transport.chunk import Chunk
 
 
 def marker_stage(marker: Marker, source_cluster: str, target_cluster: str) -> Callable[[Chunk], Chunk]:
@@ -28,20 +28,10 @@ def marker_stage(marker: Marker, source_cluster: str, target_cluster: str) -> Ca
     added = (marker.of_copies(source_cluster),)
 
     def mark(chunk: Chunk) -> Chunk:
-        headers = _readable(chunk)
+        headers = readable_headers(chunk)
         chunk.drop([has is None or echo not in has for has in headers], RULE)
         chunk.carried = marker.header
         chunk.added += added
         return chunk
 
     return mark
-
-
-def _readable(chunk: Chunk) -> Sequence[Headers | None]:
-    """The headers of each record, up to the first one whose headers cannot be read: it may be an echo or not."""
-    if chunk.count:
-        try:
-            return chunk.columns().headers()
-        except UnreadableRecord as found:
-            chunk.cut(found.index, found.reason)
-    return chunk.columns().headers()

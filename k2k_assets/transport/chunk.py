@@ -7,8 +7,9 @@ them, undecoded: they are decoded into columns only on demand.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from k2k_assets.core.stops.reason import StopReason, render
@@ -117,6 +118,7 @@ class Chunk:
         carried: Name of headers that are copied even if the others are not; empty if there is none.
         added: Headers that each record gets behind its own. Each stage puts its headers at the end.
         dropped: The records that stages have left out; None if there are none. Then `records` may be empty.
+        aside: Records that are written with the chunk, and are no copies: each has its topic, headers and all else.
     """
 
     source: TopicPartition
@@ -130,6 +132,7 @@ class Chunk:
     carried: str = ""
     added: AddedHeaders = ()
     dropped: DroppedRecords | None = None
+    aside: tuple[Chunk, ...] = ()
 
     @property
     def count(self) -> int:
@@ -191,9 +194,16 @@ class Chunk:
             fault: The stop reason for its partition.
         """
         columns = self.columns()
+        end = columns.offsets()[index]
         if self.dropped is not None:
-            self.dropped = self.dropped.below(columns.offsets()[index])
+            self.dropped = self.dropped.below(end)
+        self.aside = tuple(below for chunk in self.aside if (below := chunk._below(end)))
         self.records, self.fault = columns.before(index), fault
+
+    def _below(self, offset: int) -> Chunk | None:
+        """The records below a source offset; None if there are none."""
+        count = bisect_left(self.records.offsets(), offset)
+        return replace(self, records=self.columns().before(count)) if count else None
 
     def readable(self) -> tuple[Chunk | None, StopReason | None]:
         """Decodes the chunk up to the first unreadable record.
@@ -221,22 +231,9 @@ class Chunk:
 
     def to_arrow(self) -> pa.RecordBatch:
         """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""
-        import pyarrow as pa
-
-        n, decoded = self.count, self.columns()
-        headers = [None if h is None else [{"key": key, "value": value} for key, value in h] for h in decoded.headers()]
-        schema = arrow_schema()
-        columns = [
-            [self.source.topic] * n,
-            [self.source.partition] * n,
-            decoded.offsets(),
-            decoded.keys(),
-            decoded.values(),
-            decoded.timestamps(),
-            headers,
-        ]
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        decoded = self.columns()
+        parts = (decoded.offsets(), decoded.keys(), decoded.values(), decoded.timestamps(), decoded.headers())
+        return arrow_records(self.source, *parts)
 
 
 class Sent:
@@ -269,8 +266,27 @@ class Sent:
         return range(self.first_offset, self.last_offset + 1) if self._offsets is None else self._offsets
 
 
+def arrow_records(
+    source: TopicPartition,
+    offsets: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    timestamps: Sequence[int],
+    headers: Sequence[Headers | None],
+) -> pa.RecordBatch:
+    """Records of a source partition as Arrow, columns `arrow_schema`."""
+    import pyarrow as pa
+
+    n = len(offsets)
+    made = [None if h is None else [{"key": key, "value": value} for key, value in h] for h in headers]
+    schema = arrow_schema()
+    columns = [[source.topic] * n, [source.partition] * n, offsets, keys, values, timestamps, made]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def arrow_schema() -> pa.Schema:
-    """The Arrow schema of `Chunk.to_arrow`; `ARROW_DDL` is the same schema for Spark."""
+    """The Arrow schema of records; `ARROW_DDL` is the same schema for Spark."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

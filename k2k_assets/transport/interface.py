@@ -130,6 +130,10 @@ class Sink(ControlWriter, Protocol):
         """Queues a chunk, in order; returns its source offsets, which the transaction keeps."""
         ...
 
+    def write_aside(self, chunk: Chunk) -> None:
+        """Queues records that are no copies: `settle` waits for them, and returns no delivery of them."""
+        ...
+
     def foresee(self) -> Sequence[Delivery] | None:
         """Predicts the deliveries of the chunks since the last `settle`, in the same order; None if it cannot.
 

@@ -1,4 +1,4 @@
-"""Records whose keys or values a stage has made anew; all else of them is as it came."""
+"""Records whose keys, values or headers a stage has made anew; all else of them is as it came."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from k2k_assets.transport.headers import Headers
 
 
 class RewrittenColumns:
-    """Decoded records with other keys and values.
+    """Decoded records with other keys, values or headers.
 
     Args:
         columns: The records as they came.
         keys: Their keys now.
         values: Their values now.
+        headers: Their headers now; None if these are as they came.
     """
 
-    __slots__ = ("_columns", "_keys", "_values")
+    __slots__ = ("_columns", "_headers", "_keys", "_values")
 
-    def __init__(self, columns: Columns, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        self._columns, self._keys, self._values = columns, keys, values
+    def __init__(
+        self,
+        columns: Columns,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        self._columns, self._keys, self._values, self._headers = columns, keys, values, headers
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -57,11 +64,13 @@ class RewrittenColumns:
         return self._columns.timestamps()
 
     def headers(self) -> Sequence[Headers | None]:
-        return self._columns.headers()
+        return self._columns.headers() if self._headers is None else self._headers
 
     def before(self, index: int) -> RewrittenColumns:
-        return RewrittenColumns(self._columns.before(index), self._keys[:index], self._values[:index])
+        headers = None if self._headers is None else self._headers[:index]
+        return RewrittenColumns(self._columns.before(index), self._keys[:index], self._values[:index], headers)
 
     def select(self, kept: Sequence[bool]) -> RewrittenColumns:
         keys, values = list(compress(self._keys, kept)), list(compress(self._values, kept))
-        return RewrittenColumns(self._columns.select(kept), keys, values)
+        headers = None if self._headers is None else list(compress(self._headers, kept))
+        return RewrittenColumns(self._columns.select(kept), keys, values, headers)

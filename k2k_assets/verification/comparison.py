@@ -225,8 +225,9 @@ def plan_comparison(
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
     clusters = ClusterIds(cluster_id, target.cluster_id())
     noted, settings = _settings(pipeline, copied.values(), target)
-    first = pieces(_stretches({tp: each.first for tp, each in look.items()}), copied, noted, settings, clusters)
-    second = pieces(_stretches({tp: each.second for tp, each in look.items()}), copied, noted, settings, clusters)
+    under = (copied, noted, settings, clusters, pipeline.folders)
+    first = pieces(_stretches({tp: each.first for tp, each in look.items()}), *under)
+    second = pieces(_stretches({tp: each.second for tp, each in look.items()}), *under)
     read_uncommitted = (p for p in (*first.found, *second.found) if p.isolation == "read_uncommitted")
     uncommitted = {TopicPartition(p.topic, p.partition) for p in read_uncommitted}
     latest, without_end = offsets_where_led(source, uncommitted, "latest")

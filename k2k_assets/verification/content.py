@@ -38,6 +38,7 @@ from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparis
 from k2k_assets.verification.content_tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
 from k2k_assets.verification.content_verdict import content_verdict
 from k2k_assets.verification.digests import digests
+from k2k_assets.verification.expected_changes import ChangeRules, by_id
 from k2k_assets.verification.expected_drops import drop_words
 from k2k_assets.verification.expected_headers import header_words
 from k2k_assets.verification.payloads import payloads_of, words_of
@@ -183,6 +184,7 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
     properties, payloads = pipeline.client_properties("source", "consumer"), payloads_of(pipeline, "source")
     facets, expected = words_of(piece.schemas for piece in some), header_words(piece.added for piece in some)
     dropping = drop_words(piece.drops for piece in some)
+    changing = by_id({ChangeRules(piece.transform, pipeline.folders) for piece in some})
     frames = []
     for level in sorted({piece.isolation for piece in some}):
         wanted = [
@@ -192,7 +194,7 @@ def _read_source(spark: SparkSession, pipeline: Pipeline, plan: Comparison, some
         ]
         ranges = plan.source.readable(wanted, 0, level)
         read = {**properties, "isolation.level": level}
-        frames.append(digests(spark, read, ranges, payloads, facets, expected, dropping))
+        frames.append(digests(spark, read, ranges, payloads, facets, expected, dropping, changing))
     return reduce(DataFrame.unionByName, frames)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, String
 from k2k_assets.kafka.messages import Header, Message, headers_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
+from k2k_assets.verification.expected_changes import ChangedRecord, ChangeRules, View
 from k2k_assets.verification.expected_drops import ExpectedDrops
 from k2k_assets.verification.expected_headers import ExpectedHeaders
 from k2k_assets.verification.payloads import Payload, Payloads
@@ -37,7 +38,8 @@ DIGESTS = StructType(
     ]
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
-it; `by_schema` as `content`, but through the mapping of schema ids, for each word of facets that was asked for;
+it; `by_schema` as `content`, but through the mapping of schema ids, and of a source record through the rules of
+`transform`, for each word (`View.word`) that was asked for;
 `expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for; `drops`
 has the rule by which the record is left out, or null, for each word of rules that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
@@ -52,6 +54,7 @@ def digests(
     facets: Sequence[str] = (),
     expected: Mapping[str, ExpectedHeaders] | None = None,
     dropping: Mapping[str, ExpectedDrops] | None = None,
+    changing: Mapping[str, ChangeRules] | None = None,
 ) -> DataFrame:
     """The records of ranges, columns `DIGESTS`.
 
@@ -60,18 +63,26 @@ def digests(
         properties: Consumer settings, librdkafka names, with the isolation level.
         ranges: What to read; what retention removed meanwhile is left out.
         payloads: How keys and values of this side are compared.
-        facets: Words of facets whose schema ids are mapped, for `by_schema`.
+        facets: Words of views, for `by_schema`.
         expected: Words of headers, for `expected`; on the source only.
         dropping: Words of rules, for `drops`; on the source only.
+        changing: The rules of `transform` by their id; on the source only.
     """
     made_of, left_out_by = expected or {}, dropping or {}
+    views = [(word, View.parse(word)) for word in facets]
 
-    def _by_schema(message: Message) -> list[tuple[str, bytes]]:
-        return [(word, _digest(payloads.of(message, word), 16)) for word in facets]
+    def _by_schema(record: _Record) -> list[tuple[str, bytes]]:
+        return [(word, _digest(payloads.through(*record.parts(view.changes), view.facets), 16)) for word, view in views]
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
+        opened = {name: rules.opened() for name, rules in (changing or {}).items()}
         for wanted, chunk in read_ranges(properties, ranges_in(batches), skip_deleted=True):
             own = [headers_of(message) for message in chunk]
+            changed = {name: changes.of(chunk, own) for name, changes in opened.items()}
+            records = [
+                _Record(*each, {n: of[i] for n, of in changed.items()})
+                for i, each in enumerate(zip(chunk, own, strict=True))
+            ]
             columns = [
                 [wanted.topic] * len(chunk),
                 [wanted.partition] * len(chunk),
@@ -79,12 +90,9 @@ def digests(
                 [_digest((message.key(), message.value()), 16) for message in chunk],
                 [_headers(*each) for each in zip(chunk, own, strict=True)],
                 [timestamp(message) for message in chunk],
-                [_by_schema(message) for message in chunk],
-                [
-                    [(word, _headers(*each, made)) for word, made in made_of.items()]
-                    for each in zip(chunk, own, strict=True)
-                ],
-                [[(word, rule_for(has, drops)) for word, drops in left_out_by.items()] for has in own],
+                [_by_schema(record) for record in records],
+                [[(word, record.expected_headers(made)) for word, made in made_of.items()] for record in records],
+                [[(word, record.rule(drops)) for word, drops in left_out_by.items()] for record in records],
             ]
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
@@ -92,6 +100,29 @@ def digests(
     # A task, with the client that it opens, costs as much as some tens of short ranges.
     tasks = max(_LEAST_TASKS, len(ranges) // _RANGES_PER_TASK)
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
+
+
+class _Record(NamedTuple):
+    """A record, and what rules make of it, by their id; the target's have none."""
+
+    message: Message
+    own: list[Header] | None
+    changed: Mapping[str, ChangedRecord]
+
+    def parts(self, changes: str) -> tuple[Payload, Payload]:
+        """Key and value."""
+        found = self.changed.get(changes)
+        return (found.key, found.value) if found else (self.message.key(), self.message.value())
+
+    def expected_headers(self, made: ExpectedHeaders) -> bytes:
+        """Digest of the headers that the copy must have."""
+        found = self.changed.get(made.changes)
+        return _headers(self.message, found.headers if found else self.own, made)
+
+    def rule(self, drops: ExpectedDrops) -> str | None:
+        """The rule that leaves the record out; None if it is copied."""
+        found = self.changed.get(drops.changes)
+        return rule_for(self.own, drops, found.rule if found else None)
 
 
 def headers(message: Message, expected: ExpectedHeaders | None = None) -> bytes:
@@ -115,14 +146,17 @@ def _headers(message: Message, own: list[Header] | None, expected: ExpectedHeade
     return _digest(fields, 8) if fields else b""
 
 
-def rule_for(own: list[Header] | None, drops: ExpectedDrops) -> str | None:
+def rule_for(own: list[Header] | None, drops: ExpectedDrops, changed_by: str | None = None) -> str | None:
     """Name of the rule that leaves a record out; None if it is copied, or if the copy stops at it.
 
     Args:
         own: From `headers_of`.
         drops: The rules.
+        changed_by: The rule of `transform` that leaves it out, if any does.
     """
-    return None if own is None else drops.rule_for(own)
+    if own is None:
+        return None if drops.header else changed_by
+    return drops.rule_for(own, changed_by)
 
 
 def timestamp(message: Message) -> int | None:
@@ -140,6 +174,7 @@ def digest(
     with_timestamp: bool,
     expected: ExpectedHeaders | None = None,
     drops: ExpectedDrops | None = None,
+    changed: ChangedRecord | None = None,
 ) -> bytes | None:
     """Digest of all of a record that is to be compared.
 
@@ -150,16 +185,17 @@ def digest(
         with_timestamp: Whether the timestamp is, even one that a broker has set.
         expected: Of a source record, makes the headers of its copy, which are compared then.
         drops: Of a source record, the rules by which it may be left out.
+        changed: Of a source record, what the rules of `transform` make of it; `payloads` are of that already.
 
     Returns:
         The digest; None if a rule leaves the record out.
     """
-    own = headers_of(message) if with_headers or drops else []
-    if drops and rule_for(own, drops):
+    own = changed.read if changed else headers_of(message) if with_headers or drops else []
+    if drops and rule_for(own, drops, changed.rule if changed else None):
         return None
     fields = [_digest(payloads, 16)]
     if with_headers:
-        fields.append(_headers(message, own, expected))
+        fields.append(_headers(message, changed.headers if changed else own, expected))
     if with_timestamp:
         fields.append(b"@%d" % (message.timestamp()[1] or 1))
     return b"".join(fields)

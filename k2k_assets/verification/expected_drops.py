@@ -20,12 +20,14 @@ class ExpectedDrops(NamedTuple):
     """The rules by which records are left out.
 
     Attributes:
-        header: Name of the header by which echoes are known.
+        header: Name of the header by which echoes are known; empty if there are none.
         value: Its value in echoes, as text.
+        changes: `ChangeRules.id` of the rules of `transform`, which see what is no echo; empty if there are none.
     """
 
-    header: str
-    value: str
+    header: str = ""
+    value: str = ""
+    changes: str = ""
 
     @property
     def word(self) -> str:
@@ -37,17 +39,28 @@ class ExpectedDrops(NamedTuple):
         """Reads `word`."""
         return cls(*json.loads(word))
 
-    def rule_for(self, headers: Iterable[Header]) -> str | None:
-        """Name of the rule that leaves out a record with these headers; None if it is copied."""
-        return RULE if (self.header, self.value.encode()) in headers else None
+    def rule_for(self, headers: Iterable[Header], changed_by: str | None = None) -> str | None:
+        """Name of the rule that leaves out a record; None if it is copied.
+
+        Args:
+            headers: The headers of the record.
+            changed_by: The rule of `transform` that would leave it out (`ChangedRecord.rule`).
+        """
+        return RULE if self.header and (self.header, self.value.encode()) in headers else changed_by
 
 
-def expected_drops(settings: CopySettings, clusters: ClusterIds) -> ExpectedDrops | None:
-    """The rules that were in force under some settings; None if there were none."""
+def expected_drops(settings: CopySettings, clusters: ClusterIds, changes: str = "") -> ExpectedDrops | None:
+    """The rules that were in force under some settings; None if there were none.
+
+    Args:
+        settings: The settings.
+        clusters: Source and target.
+        changes: `ChangeRules.id` of the rules for the topic.
+    """
     if settings.marker is None:
-        return None
+        return ExpectedDrops(changes=changes) if changes else None
     header, value = settings.marker.of_echoes(clusters.target)
-    return ExpectedDrops(header, value.decode())
+    return ExpectedDrops(header, value.decode(), changes)
 
 
 def drop_words(words: Iterable[str]) -> dict[str, ExpectedDrops]:

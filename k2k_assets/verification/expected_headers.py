@@ -37,13 +37,15 @@ class ExpectedHeaders(NamedTuple):
 
     Attributes:
         own: Whether the source record's headers come first.
-        added: The headers behind those; at least one.
+        added: The headers behind those.
         carried: Name of those headers of the source record that come first, if not all do; empty if none do.
+        changes: `ChangeRules.id` of the rules that change the source record's headers before; empty if there are none.
     """
 
     own: bool
     added: AddedHeaders
     carried: str = ""
+    changes: str = ""
 
     @property
     def word(self) -> str:
@@ -53,8 +55,8 @@ class ExpectedHeaders(NamedTuple):
     @classmethod
     def parse(cls, word: str) -> ExpectedHeaders:
         """Reads `word`."""
-        own, added, carried = json.loads(word)
-        return cls(own, tuple(AddedHeader(*each) for each in added), carried)
+        own, added, carried, changes = json.loads(word)
+        return cls(own, tuple(AddedHeader(*each) for each in added), carried, changes)
 
     def of(self, topic: str, partition: int, offset: int, own: Iterable[Header]) -> list[Header]:
         """The headers of one copy.
@@ -63,19 +65,27 @@ class ExpectedHeaders(NamedTuple):
             topic: Source topic.
             partition: Source partition.
             offset: Source offset.
-            own: The headers of the source record.
+            own: The headers of the source record, changed already where `changes` says so.
         """
         kept = [header for header in own if self.own or header[0] == self.carried]
         return [*kept, *((header.name, header.value(topic, partition, offset)) for header in self.added)]
 
 
-def expected_headers(settings: CopySettings, clusters: ClusterIds) -> ExpectedHeaders | None:
-    """The headers of copies that were made under some settings; None if none were added."""
+def expected_headers(settings: CopySettings, clusters: ClusterIds, changes: str = "") -> ExpectedHeaders | None:
+    """The headers of copies that were made under some settings; None if none were added or changed.
+
+    Args:
+        settings: The settings.
+        clusters: Source and target.
+        changes: `ChangeRules.id` of the rules for the topic.
+    """
     marker = settings.marker
     added = ((marker.of_copies(clusters.source),) if marker else ()) + settings.added
-    return ExpectedHeaders(settings.headers, added, marker.header if marker else "") if added else None
+    if not added and not changes:
+        return None
+    return ExpectedHeaders(settings.headers, added, marker.header if marker else "", changes)
 
 
 def header_words(words: Iterable[str]) -> dict[str, ExpectedHeaders]:
-    """The different words, with what they stand for; without that of copies that got no headers."""
+    """The different words, with what they stand for; without that of copies with the headers of their records."""
     return {word: ExpectedHeaders.parse(word) for word in sorted({word for word in words if word})}

@@ -21,7 +21,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
+from k2k_assets.control.copy_settings import CopySettings, Reading, shared
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, Row
@@ -29,7 +29,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import CommittedOffset
-from k2k_assets.kafka.messages import Message
+from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
@@ -39,11 +39,12 @@ from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
 from k2k_assets.verification.digests import digest
+from k2k_assets.verification.expected_changes import ChangeRules, KnownChanges
 from k2k_assets.verification.expected_drops import expected_drops
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.group_holding import CommitOwner, holding
 from k2k_assets.verification.group_match import Match, RecordWindow, Sides, match
-from k2k_assets.verification.group_settings import isolation_in_index
+from k2k_assets.verification.group_settings import readings_in_index
 from k2k_assets.verification.group_skips import NotCompared, dropped_near, skipped_by_hand, without
 from k2k_assets.verification.group_windows import At, read_windows
 from k2k_assets.verification.payloads import Payloads, payloads_of
@@ -236,9 +237,9 @@ def _compared(
     """Compares each place; None if nothing can be compared.
 
     If records differ under today's settings, or none is recognised, they may have been copied under others: then only
-    the parts are compared that count under all settings ever used. If both isolation levels were in use, the index
-    tells which one it was; if nobody noted it, nothing can be compared. Records that were skipped by hand are left out
-    then, too.
+    the parts are compared that count under all settings ever used. If records were read or changed in several ways, the
+    index tells which one it was; if nobody noted it, nothing can be compared. Records that were skipped by hand are
+    left out then, too.
     """
     found = _match_all(pipeline, result, places, source, target, CopySettings.of(pipeline), NotCompared())
     faulty = [place for place, compared in zip(places, found, strict=True) if compared and _in_doubt(place, compared)]
@@ -248,7 +249,7 @@ def _compared(
         portions = index.portions if index else PORTIONS.empty_table()
         left_out = NotCompared(skipped_by_hand(portions, source), _dropped(index, faulty, source))
         again = dict.fromkeys(faulty)
-        for common, some in _by_settings(faulty, source, known, portions):
+        for common, some in _by_settings(faulty, source, _comparable(known, pipeline), portions):
             matches = _match_all(pipeline, result, some, source, target, common, left_out)
             again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
@@ -280,21 +281,30 @@ def _dropped(
     return dropped_near(index, source.cluster_id(), ids, positions)
 
 
+def _comparable(known: Mapping[str, CopySettings], pipeline: Pipeline) -> Mapping[str, CopySettings]:
+    """The settings without those whose rules cannot be applied any more, because the code of a function is another."""
+    opened = KnownChanges()
+    folders = pipeline.folders
+    return {
+        name: each for name, each in known.items() if opened.of(ChangeRules(each.transform, folders), "") is not None
+    }
+
+
 def _by_settings(
     places: Sequence[_Place], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[_Place]]]:
     """Groups places by the settings for their comparison; places with unknown settings are left out."""
-    around = isolation_in_index(portions, source, known)
-    levels = {place: set[Isolation | None]().union(*(around(*at) for at in place.sources)) for place in places}
+    around = readings_in_index(portions, source, known)
+    readings = {place: set[Reading | None]().union(*(around(*at) for at in place.sources)) for place in places}
     if common := shared(known.values()):
-        yield common, [place for place in places if None not in levels[place]]
+        yield common, [place for place in places if None not in readings[place]]
         return
-    by_level: dict[Isolation, list[_Place]] = defaultdict(list)
+    by_reading: dict[Reading, list[_Place]] = defaultdict(list)
     for place in places:
-        if len(levels[place]) == 1 and (level := levels[place].pop()):
-            by_level[level].append(place)
-    for level, some in by_level.items():
-        if common := shared([each for each in known.values() if each.isolation == level]):
+        if len(readings[place]) == 1 and (reading := readings[place].pop()):
+            by_reading[reading].append(place)
+    for reading, some in by_reading.items():
+        if common := shared([each for each in known.values() if each.reading == reading]):
             yield common, some
 
 
@@ -329,13 +339,21 @@ def _windows(
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
     ids = ClusterIds.of(source, target)
-    facets, expected, drops = _facets(routes, settings), expected_headers(settings, ids), expected_drops(settings, ids)
+    rules = ChangeRules(settings.transform, pipeline.folders)
+    changes = rules.opened() if rules.text else None
+    facets = _facets(routes, settings)
+    expected, drops = expected_headers(settings, ids, rules.id), expected_drops(settings, ids, rules.id)
     with_headers = settings.headers or bool(expected)
 
     def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes | None:
-        as_compared = payloads.of(message, facets[role].get(message.topic() or "", ""))
-        rules = (expected, drops) if role == "source" else ()
-        return digest(message, as_compared, with_headers, message.topic() in timed_here, *rules)
+        of_topic, timed_too = facets[role].get(message.topic() or "", ""), message.topic() in timed_here
+        if role == "target":
+            return digest(message, payloads.of(message, of_topic), with_headers, timed_too)
+        if changes is None:
+            return digest(message, payloads.of(message, of_topic), with_headers, timed_too, expected, drops)
+        (changed,) = changes.of([message], [headers_of(message)])
+        as_compared = payloads.through(changed.key, changed.value, of_topic)
+        return digest(message, as_compared, with_headers, timed_too, expected, drops, changed)
 
     return (
         read_windows(

@@ -1,7 +1,7 @@
-"""Finds the isolation levels under which the records around a group's position were copied.
+"""Finds the settings under which the records around a group's position were read and changed.
 
 Copies that were read uncommitted include aborted records, so that a right copy under one level is a fault under the
-other. The index knows the settings of each copied range.
+other; likewise under other rules of `transform`. The index knows the settings of each copied range.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from k2k_assets.control.copy_settings import CopySettings, Isolation
+from k2k_assets.control.copy_settings import CopySettings, Reading
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -20,12 +20,12 @@ from k2k_assets.mapping.index.portions import Portion, covered_ranges, settings_
 # Distance in offsets; nearly always all compared records lie within it.
 _NEAR = 100_000
 
-Around = Callable[[TopicPartition, int], set[Isolation | None]]
-"""Returns the isolation levels of the copies around an offset; None among them if some of them is not known."""
+Around = Callable[[TopicPartition, int], set[Reading | None]]
+"""Returns the readings of the copies around an offset; None among them if some of them is not known."""
 
 
-def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
-    """Makes a function that looks isolation levels up in a version of the index.
+def readings_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, CopySettings]) -> Around:
+    """Makes a function that looks them up in a version of the index.
 
     Args:
         portions: Its table of portions, columns `portion_table.PORTIONS`.
@@ -36,24 +36,24 @@ def isolation_in_index(portions: pa.Table, source: Cluster, known: Mapping[str, 
     cluster = source.cluster_id()
     topics = source.describe({at.topic for at in mapped.sources()})
 
-    def around(tp: TopicPartition, at: int) -> set[Isolation | None]:
+    def around(tp: TopicPartition, at: int) -> set[Reading | None]:
         if tp.topic not in topics:
             return set()
         of_source = mapped.of(SourcePartition(cluster, tp.topic, topics[tp.topic].topic_id, tp.partition))
-        return isolation_around(of_source, at, known)
+        return readings_around(of_source, at, known)
 
     return around
 
 
-def isolation_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> set[Isolation | None]:
-    """The isolation levels around an offset, from the portions of its source partition in order."""
+def readings_around(portions: Sequence[Portion], at: int, known: Mapping[str, CopySettings]) -> set[Reading | None]:
+    """The readings around an offset, from the portions of its source partition in order."""
     under = [each for each in settings_ranges(portions) if _length([each[:2]], at)]
     copied = _length(covered_ranges(portions), at) - _length(skipped_ranges(portions), at)
     settings = [known.get(each.settings) for each in under]
-    levels = {each.isolation if each else None for each in settings}
+    readings = {each.reading if each else None for each in settings}
     if _length((each[:2] for each in under), at) < copied:
-        levels.add(None)  # an older release, which noted no settings, has copied some of it
-    return levels
+        readings.add(None)  # an older release, which noted no settings, has copied some of it
+    return readings
 
 
 def _length(ranges: Iterable[tuple[int, int]], at: int) -> int:

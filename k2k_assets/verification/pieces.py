@@ -21,6 +21,7 @@ from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.schema_mapping import facets_word
+from k2k_assets.verification.expected_changes import ChangeRules, KnownChanges, View
 from k2k_assets.verification.expected_drops import expected_drops
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.sampling import Stretch
@@ -39,9 +40,11 @@ class ComparedPiece(NamedTuple):
         timestamps: Whether timestamps were copied.
         noted: Whether these settings were noted; if not, they are today's, and the copy may have had others.
         alone: Whether only copies, each once, can lie between the copies (`CopySettings.alone`).
-        schemas: The facets whose schema ids were mapped, as `facets_word`.
+        schemas: How content is compared, as `View.word`: through mapped schema ids, and through the rules of
+            `transform`.
         added: What the headers of copies are made of, as `ExpectedHeaders.word`; empty if none were added.
         drops: By what records were left out, as `ExpectedDrops.word`; empty if all were copied.
+        transform: The rules of `transform` for the topic, as `CopySettings.transform`; empty if there were none.
     """
 
     topic: str
@@ -56,6 +59,7 @@ class ComparedPiece(NamedTuple):
     schemas: str = ""
     added: str = ""
     drops: str = ""
+    transform: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class Pieces:
 
     Attributes:
         found: The pieces, in the order of the stretches.
-        unknown: Number of offsets that are left out, because the settings behind their fingerprint are not known.
+        unknown: Number of offsets that are left out, because the settings behind their fingerprint are not known, or
+            name a function whose code is another one now.
     """
 
     found: list[ComparedPiece] = field(default_factory=list)
@@ -92,6 +97,7 @@ def pieces(
     known: Mapping[str, CopySettings],
     today: CopySettings,
     clusters: ClusterIds,
+    folders: Sequence[str] = (),
 ) -> Pieces:
     """Cuts stretches into pieces.
 
@@ -101,7 +107,9 @@ def pieces(
         known: The settings behind the fingerprints.
         today: Today's settings, for copies by releases that noted none.
         clusters: Source and target.
+        folders: Where modules of functions may lie.
     """
+    known_changes = KnownChanges()
     # A range that would be read uncommitted now may have been copied committed: aborted records would seem missing.
     assumed = today if today.isolation == "read_committed" else None
     result = Pieces()
@@ -109,10 +117,12 @@ def pieces(
         of_partition = copied.get(TopicPartition(stretch.topic, stretch.partition), CopiedRange())
         for start, end, fingerprint in _cut(stretch, of_partition):
             settings = known.get(fingerprint) if fingerprint else assumed
-            if settings is None:
+            rules = known_changes.of(ChangeRules(settings.transform, folders), stretch.topic) if settings else None
+            if settings is None or rules is None:
                 result.unknown += end - start
                 continue
-            expected, drops = expected_headers(settings, clusters), expected_drops(settings, clusters)
+            expected = expected_headers(settings, clusters, rules.id)
+            drops = expected_drops(settings, clusters, rules.id)
             result.found.append(
                 ComparedPiece(
                     stretch.topic,
@@ -124,9 +134,10 @@ def pieces(
                     timestamps=settings.timestamps,
                     noted=bool(fingerprint),
                     alone=bool(fingerprint) and settings.alone and of_partition.one_to_one,
-                    schemas=facets_word(settings.facets(stretch.topic)),
+                    schemas=View(facets_word(settings.facets(stretch.topic)), rules.id).word,
                     added=expected.word if expected else "",
                     drops=drops.word if drops else "",
+                    transform=rules.text,
                 )
             )
     return result

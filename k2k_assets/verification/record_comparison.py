@@ -31,7 +31,7 @@ from k2k_assets.verification.pieces import ComparedPiece
 
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "
-    "noted boolean, alone boolean, schemas string, added string, drops string"
+    "noted boolean, alone boolean, schemas string, added string, drops string, transform string"
 )
 _TARGET = ("target_topic", "target_topic_id", "target_partition")
 

@@ -16,6 +16,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
 from k2k_assets.translation import OffsetTranslator
+from k2k_assets.verification.expected_changes import ChangeRules
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.payloads import payloads_of
 
@@ -147,11 +148,17 @@ def differences_of(
     Raises:
         RegistryUnreachable: A schema registry does not answer.
     """
-    facets = facets_word(facets_of(pipeline.schema_rules, place.partition.topic))
+    settings, (topic, partition), offset = CopySettings.of(pipeline), place.partition, place.offset
+    facets = facets_word(facets_of(pipeline.schema_rules, topic))
+    rules = ChangeRules(settings.transform, pipeline.folders)
+    if rules.text:
+        parts = (source.timestamp or -1, source.key, source.value, source.headers)
+        changed = rules.opened().of_parts(place.partition, offset, *parts)
+        source = replace(source, key=changed.key, value=changed.value, headers=tuple(changed.headers or ()))
     source_key, source_value = payloads_of(pipeline, "source").through(source.key, source.value, facets)
     target_key, target_value = payloads_of(pipeline, "target").through(target.key, target.value, facets)
-    expected = expected_headers(CopySettings.of(pipeline), clusters)
-    headers = expected.of(*place.partition, place.offset, source.headers) if expected else source.headers
+    expected = expected_headers(settings, clusters, rules.id)
+    headers = expected.of(topic, partition, offset, source.headers) if expected else source.headers
     return differences(
         replace(source, key=source_key, value=source_value, headers=tuple(headers)),
         replace(target, key=target_key, value=target_value),

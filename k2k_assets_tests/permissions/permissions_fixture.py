@@ -28,6 +28,12 @@ _BY_PASSWORD = (secure.scram, secure.scram)
 FEATURES = {"offsetMapping": "enabled", "exactlyOnce": "enabled"}
 
 
+def with_dead_letters(topic: str) -> dict[str, Any]:
+    """A rule that leaves records as they are, and needs a topic for those for which it fails."""
+    keeps_all = {"not": {"value": "secret", "exists": True}}
+    return {"pattern": ".*", "filter": keeps_all, "onError": "deadLetter", "deadLetters": topic}
+
+
 def case_of(permission: Permission) -> Case:
     """Which of the cases it is."""
     return permission.cluster, permission.subject, permission.operation
@@ -64,7 +70,8 @@ class PermissionsFixture:
         """A pipeline with names of its own, for its target topics too."""
         features = {**FEATURES, "exactlyOnce": "enabled" if exactly_once else "disabled"}
         source, target = (way(self.brokers[role], self.user) for role, way in self._ways.items())
-        sink = {"sink": {"prefix": f"{kafka.unique('copy')}."}, "features": features}
+        sink: dict[str, Any] = {"sink": {"prefix": f"{kafka.unique('copy')}."}, "features": features}
+        sink["transform"] = [with_dead_letters(kafka.unique("dead"))]
         return secure.write_secure_pipeline(self._folder, source, target, topics, **{**sink, **rest})
 
     def pipeline(self, topics: str | list[str], exactly_once: bool = True, **rest: Any) -> Pipeline:

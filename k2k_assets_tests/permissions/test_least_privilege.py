@@ -31,7 +31,14 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.verification.mapping_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.verification.mapping_checks import Evidence, run_check
-from k2k_assets_tests.permissions.permissions_fixture import FEATURES, Case, PermissionsFixture, Way, case_of
+from k2k_assets_tests.permissions.permissions_fixture import (
+    FEATURES,
+    Case,
+    PermissionsFixture,
+    Way,
+    case_of,
+    with_dead_letters,
+)
 from k2k_assets_tests.support import kafka, secure
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
 from k2k_assets_tests.support.groups import commit, held
@@ -47,7 +54,8 @@ RECORDS = 30
 def _cases(program: Program) -> list[Case]:
     """Every permission of a pipeline with everything switched on."""
     with tempfile.TemporaryDirectory() as folder:
-        pipeline = make_pipeline(Path(folder), "s:1", "t:1", ["topic"], features=FEATURES)
+        rules = [with_dead_letters("dead")]
+        pipeline = make_pipeline(Path(folder), "s:1", "t:1", ["topic"], features=FEATURES, transform=rules)
     return [case_of(each) for each in required(pipeline, [program])]
 
 

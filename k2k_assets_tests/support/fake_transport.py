@@ -245,6 +245,7 @@ class Transaction:
 
     at: float
     chunks: list[Chunk] = field(default_factory=list)
+    aside: list[Chunk] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
 
@@ -353,6 +354,11 @@ class FakeSink:
         self._unsettled.append(delivery)
         self.steps.append("write")
         return delivery.sent
+
+    def write_aside(self, chunk: Chunk) -> None:
+        assert self._current is not None
+        self._current.aside.append(chunk)
+        self.steps.append("write_aside")
 
     def foresee(self) -> Sequence[Delivery] | None:
         self._foreseen = self._foresight.of(each.sent for each in self._unsettled) if self._foresees else None

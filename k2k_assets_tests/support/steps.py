@@ -50,6 +50,9 @@ class WrappedSink:
     def write(self, chunk: Chunk) -> Sent:
         return self._sink.write(chunk)
 
+    def write_aside(self, chunk: Chunk) -> None:
+        self._sink.write_aside(chunk)
+
     def foresee(self) -> Sequence[Delivery] | None:
         return self._sink.foresee()
 

@@ -1,4 +1,4 @@
-"""The check on groups uses the isolation levels around them, if known; without clusters."""
+"""The check on groups uses the settings around them, if known; without clusters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from k2k_assets.mapping.index.portions import Portion, SettingsRange
 from k2k_assets.verification import group_content
 from k2k_assets.verification.group_content import _Compared, _compared, _Place
 from k2k_assets.verification.group_match import Match
-from k2k_assets.verification.group_settings import isolation_around
+from k2k_assets.verification.group_settings import readings_around
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 COMMITTED = CopySettings("read_committed", headers=True, timestamps=True, alone=False)
 UNCOMMITTED = replace(COMMITTED, isolation="read_uncommitted")
 KNOWN = {"c": COMMITTED, "h": replace(COMMITTED, headers=False), "u": UNCOMMITTED}
+R_C, R_U = COMMITTED.reading, UNCOMMITTED.reading
 TOPICS = [TopicPartition(topic, 0) for topic in ("t", "u", "v")]
 FAULTY = _Compared(Match(compared=1, skipped=1), nothing_there=False, faulty=True, by_hand=0)
 MILLION = 1_000_000
@@ -34,7 +35,7 @@ def _portion(*settings: SettingsRange, start: int = 0, skipped: tuple[Covered, .
     return Portion(source, "s", "", start, covered[0].end, covered, order, order, 0, 0, 1, (), skipped, settings)
 
 
-def test_the_level_is_that_of_what_was_copied_around_it() -> None:
+def test_the_reading_is_that_of_what_was_copied_around_it() -> None:
     portions = [
         _portion(
             SettingsRange(0, MILLION, "u"),
@@ -42,18 +43,18 @@ def test_the_level_is_that_of_what_was_copied_around_it() -> None:
             SettingsRange(2 * MILLION, 3 * MILLION, "h"),
         )
     ]
-    around = [isolation_around(portions, at, KNOWN) for at in (10, MILLION, 2 * MILLION, 3 * MILLION, 4 * MILLION)]
-    both = {"read_uncommitted", "read_committed"}
-    assert around == [{"read_uncommitted"}, both, {"read_committed"}, {"read_committed"}, set()]
-    assert isolation_around(portions, 10, {"c": COMMITTED}) == {None}, "nobody knows what the fingerprint stands for"
+    around = [readings_around(portions, at, KNOWN) for at in (10, MILLION, 2 * MILLION, 3 * MILLION, 4 * MILLION)]
+    both = {R_U, R_C}
+    assert around == [{R_U}, both, {R_C}, {R_C}, set()]
+    assert readings_around(portions, 10, {"c": COMMITTED}) == {None}, "nobody knows what the fingerprint stands for"
 
 
 def test_what_a_former_release_copied_without_a_note_is_not_guessed() -> None:
     portions = [_portion(SettingsRange(500, 1000, "c"))]
-    assert isolation_around(portions, 800, KNOWN) == {"read_committed", None}
+    assert readings_around(portions, 800, KNOWN) == {R_C, None}
     skipped = _portion(SettingsRange(500, 1000, "c"), skipped=(Covered(0, 500),))
-    assert isolation_around([skipped], 800, KNOWN) == {"read_committed"}
-    assert isolation_around([_portion(SettingsRange(500, 1000, "c"), start=500)], 800, KNOWN) == {"read_committed"}
+    assert readings_around([skipped], 800, KNOWN) == {R_C}
+    assert readings_around([_portion(SettingsRange(500, 1000, "c"), start=500)], 800, KNOWN) == {R_C}
 
 
 @pytest.mark.parametrize(
@@ -61,10 +62,10 @@ def test_what_a_former_release_copied_without_a_note_is_not_guessed() -> None:
     [
         (
             KNOWN,
-            [{"read_committed"}, {"read_uncommitted"}, {"read_committed", "read_uncommitted"}],
+            [{R_C}, {R_U}, {R_C, R_U}],
             [(0, replace(COMMITTED, headers=False)), (1, UNCOMMITTED)],
         ),
-        ({"c": COMMITTED}, [{"read_committed", None}, {None}, set()], [(2, COMMITTED)]),
+        ({"c": COMMITTED}, [{R_C, None}, {None}, set()], [(2, COMMITTED)]),
     ],
     ids=["both levels", "not noted"],
 )
@@ -85,7 +86,7 @@ def test_a_fault_is_one_where_the_level_is_known(
     monkeypatch.setattr(group_content, "_match_all", match_all)
     monkeypatch.setattr(group_content, "noted_settings", lambda *_: known)
     monkeypatch.setattr(group_content, "skipped_by_hand", lambda *_: {})
-    monkeypatch.setattr(group_content, "isolation_in_index", lambda *_: lambda tp, _at: of_topic[tp])
+    monkeypatch.setattr(group_content, "readings_in_index", lambda *_: lambda tp, _at: of_topic[tp])
     places = [_Place("g", (tp, 5), ((tp, 5),), True, CommitDecision.EXACT) for tp in TOPICS]
     nothing: Any = None
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])

@@ -606,6 +606,47 @@ class RecordRefused(StopReason, code="record-refused"):
         return cls(_ORDERS, 7, 50_003, _COPY.topic, "Broker: Message size too large")
 
 
+@dataclass(frozen=True)
+class TransformFailed(StopReason, code="transform-failed"):
+    """A rule of `transform` fails for a record.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        rule: Name of the rule: its place in the pipeline file.
+        words: What failed.
+    """
+
+    title = "a rule of `transform` fails for a record"
+    meaning = (
+        "The rule names a field of a key or value that is not JSON, or the function of the rule has raised an error. "
+        "All before the record is copied."
+    )
+    advice = (
+        "Correct the rule or its function and start again: copying goes on from that record. `onError` of the rule "
+        "says what to do about such records from now on. The next offset goes on behind this one, without it."
+    )
+
+    source: TopicPartition
+    offset: int
+    rule: str
+    words: str
+
+    def found(self) -> str:
+        return f"{self.rule} fails for the record at {self.source} offset {self.offset}: {self.words}"
+
+    def to_do(self) -> str:
+        return (
+            f"Correct {self.rule} in the pipeline file, or its function, or give it an onError (deadLetter, drop), and "
+            "start again. All before the record is copied; to go on behind it: "
+            f"{set_command(*self.source, self.offset + 1)}"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(_ORDERS, 42, "transform[0]", "KeyError: 'country'")
+
+
 # -- schema registries ----------------------------------------------------------------------------------------------
 
 

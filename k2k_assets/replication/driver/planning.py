@@ -18,6 +18,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
+from k2k_assets.topics.dead_letters import ensure_dead_letter_topics
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import timeout_too_long
 
@@ -113,6 +114,7 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
     source, target, selected, names = look.source, look.target, look.topics, look.targets
     ensure_transaction_timeout(pipeline, target)
     ensure_target_topics(pipeline, source, target, selected)
+    ensure_dead_letter_topics(pipeline, target, names.values())
     ensure_control_topics(pipeline, target)
     refuse(look.permissions.after_creation())
     control = target.describe(_control_names(pipeline))
@@ -129,7 +131,7 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
         descriptions=descriptions,
         targets=targets,
         control=ControlPartitions(commit.partitions, mapping, commit.topic_id),
-        batch_bytes=_batch_bytes(target, set(names.values())),
+        batch_bytes=_batch_bytes(target, {*names.values(), *pipeline.dead_letter_topics}),
         one_to_one=look.one_to_one,
         target_id=look.target_id,
     )

@@ -371,6 +371,8 @@ class Session:
                 self._memory.budget.take(chunk.count, size, now)
                 state.records += chunk.count
                 state.bytes += size
+            for aside in chunk.aside:
+                self._memory.budget.take(aside.count, aside.records.size(), now)
             self._last_record = now
         if fault is not None:
             # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.

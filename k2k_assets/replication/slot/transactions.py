@@ -83,6 +83,9 @@ class Transactions:
             self._sink.write(chunk)
             self.records += chunk.count
             self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
+        for aside in chunk.aside:
+            self.begin()
+            self._sink.write_aside(aside)
         if chunk.dropped is not None:
             self.records += chunk.dropped.count
             self.possible_runs += chunk.dropped.range_count

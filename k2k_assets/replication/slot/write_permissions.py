@@ -24,12 +24,14 @@ def revoked(plan: SlotPlan, target: Cluster, said: Forbidden) -> dict[TopicParti
 
     Raises:
         ClusterUnreachable: The target does not answer.
-        Forbidden: The principal may not write to the control topics, so that nothing can be copied.
+        Forbidden: The principal may not write to the control topics, or to a topic for dead letters, so that nothing
+            can be copied.
     """
     pipeline = plan.pipeline
     target_of = {plan.source: plan.target_topic for plan in plan.partitions}
     control = [pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic]
     control += [pipeline.offset_mapping.topic] if plan.control.mapping else []
+    control += pipeline.dead_letter_topics  # a record that fails belongs into the transaction with its position
     granted = on_topics(target, {topic: ["Write"] for topic in (*target_of.values(), *control)})()
     # Brokers that do not tell the rights have refused this topic in the error.
     lacking = {*granted.lacking, *({said.topic} & {*granted.untold})}

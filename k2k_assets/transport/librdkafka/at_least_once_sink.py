@@ -64,6 +64,7 @@ class AtLeastOnceSink:
         self._report_mode = report_mode
         self._timeout = timeout
         self._pending: list[PendingDelivery] = []
+        self._aside: list[PendingDelivery] = []
         self._begun = self._delivered = False
 
     def open(self) -> None:
@@ -76,25 +77,36 @@ class AtLeastOnceSink:
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._report_mode.report_each)
         self._pending.append(pending)
+        self._produce(chunk, pending)
+        return pending.sent
+
+    def write_aside(self, chunk: Chunk) -> None:
+        pending = PendingDelivery(chunk, report_each=True)
+        self._aside.append(pending)
+        self._produce(chunk, pending)
+
+    def _produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
         with self._report_mode.learning_of_refusals():
             try:
                 self._data.produce(chunk, pending, self._timeout)
             except Restart:
-                raise_errors(self._pending)
+                raise_errors([*self._pending, *self._aside])
                 raise
-        return pending.sent
 
     def foresee(self) -> None:
         """Predicts nothing: outside transactions, records of a former owner may still arrive."""
 
     def settle(self) -> Sequence[Delivery]:
-        pending, self._pending = self._pending, []
+        pending, aside = self._pending, self._aside
+        self._pending, self._aside = [], []
         with self._report_mode.learning_of_refusals():
             try:
                 self._data.drain(self._timeout)
             except Restart:
-                raise_errors(pending)
+                raise_errors([*pending, *aside])
                 raise
+            raise_errors([*pending, *aside])
+            results(aside)
             deliveries = results(pending)
         self._report_mode.ensure_whole(deliveries)
         self._delivered |= bool(deliveries)

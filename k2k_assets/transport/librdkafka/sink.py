@@ -37,19 +37,28 @@ class TransactionalSink(TransactionalWriter):
         self._report_mode = report_mode
         self._foresight = Foresight()
         self._pending: list[PendingDelivery] = []
+        self._aside: list[PendingDelivery] = []
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []
 
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingDelivery(chunk, self._report_mode.report_each)
         self._pending.append(pending)
+        self._produce(chunk, pending)
+        return pending.sent
+
+    def write_aside(self, chunk: Chunk) -> None:
+        pending = PendingDelivery(chunk, report_each=True)
+        self._aside.append(pending)
+        self._produce(chunk, pending)
+
+    def _produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
         with self._report_mode.learning_of_refusals():
             try:
                 call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
             except Restart:
-                self._ensure_accepted(self._pending)
+                self._ensure_accepted([*self._pending, *self._aside])
                 raise
-        return pending.sent
 
     def foresee(self) -> Sequence[Delivery] | None:
         if self._report_mode.foresees and not self._report_mode.report_each:
@@ -57,10 +66,13 @@ class TransactionalSink(TransactionalWriter):
         return self._foreseen
 
     def settle(self) -> Sequence[Delivery]:
-        pending, self._pending = self._pending, []
+        pending, aside = self._pending, self._aside
+        self._pending, self._aside = [], []
         with self._report_mode.learning_of_refusals():
-            flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
+            flush(self._producer, self._timeout, lambda: self._ensure_accepted([*pending, *aside]))
             try:
+                raise_errors([*pending, *aside])
+                results(aside)
                 self._delivered = results(pending)
             except Undeliverable as refusal:
                 if not refusal.final:

@@ -1,0 +1,150 @@
+"""The rules of `transform`, compiled: what they make of a batch.
+
+```
+ rule 0   filter > masks > drops > function       each rule sees what the rules before it have left
+ rule 1   filter > ...
+```
+
+One code applies them on the copy path and in the checks, to batches of any size: what becomes of a record depends on
+the record alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.pipeline.java_regex import compile_java
+from k2k_assets.pipeline.predicates import GROUPS
+from k2k_assets.pipeline.transform import TransformRule
+from k2k_assets.pipeline.user_code import code_of, load_function
+from k2k_assets.stages.transform.batch import Batch, DeadLetter, Failure
+from k2k_assets.stages.transform.changes import compile_drop, compile_mask
+from k2k_assets.stages.transform.conditions import compile_condition
+from k2k_assets.stages.transform.documents import RecordFault
+from k2k_assets.stages.transform.user_function import UserFunction, take
+
+
+class Rule:
+    """One rule.
+
+    Args:
+        name: Its name, `transform[0]`.
+        rule: Its settings.
+        folders: Where modules of functions may lie.
+
+    Attributes:
+        needs_headers: Whether headers have to be read for it.
+
+    Raises:
+        Refused: Its function cannot be loaded.
+    """
+
+    def __init__(self, name: str, rule: TransformRule, folders: Sequence[str]) -> None:
+        self._name = name
+        self._on_error, self._dead_letters = rule.on_error, rule.dead_letters
+        self._holds = compile_condition(rule.filter) if rule.filter else None
+        self._changes = [*map(compile_mask, rule.mask), *map(compile_drop, rule.drop)]
+        self._function = UserFunction(load_function(rule.python, folders)) if rule.python else None
+        self.needs_headers = (
+            rule.python is not None
+            or rule.dead_letters is not None
+            or any(place.header is not None for place in (*rule.mask, *rule.drop))
+            or _is_about_headers(rule.filter or {})
+        )
+
+    def apply(self, batch: Batch) -> None:
+        """Applies the rule to the records of a batch that are not left out yet."""
+        if self._holds or self._changes:
+            self._apply_to_each(batch)
+        if self._function:
+            batch.write_documents()
+            for returned in self._function.on(batch, batch.live()):
+                take(batch, returned, f"{self._name}.python")
+                if returned.fault is not None:
+                    batch.left_out[returned.indices[0]] = None
+                    self._fail(batch, returned.indices[0], returned.fault)
+                    if batch.stopped:
+                        break
+
+    def _apply_to_each(self, batch: Batch) -> None:
+        holds, changes = self._holds, self._changes
+        by_filter = f"{self._name}.filter"
+        for index in batch.live():
+            try:
+                if holds and not holds(batch, index):
+                    batch.left_out[index] = by_filter
+                    continue
+                for change in changes:
+                    change(batch, index)
+            except RecordFault as fault:
+                self._fail(batch, index, str(fault))
+                if batch.stopped and batch.stopped[0] == index:
+                    return
+
+    def _fail(self, batch: Batch, index: int, words: str) -> None:
+        failure = Failure(self._name, words)
+        match self._on_error:
+            case "stop":
+                batch.stopped = index, failure
+            case "deadLetter":
+                batch.left_out[index] = f"{self._name}.deadLetters"
+                batch.dead[index] = DeadLetter(self._dead_letters or "", failure)
+            case "drop":
+                batch.left_out[index] = f"{self._name}.onError"
+            case "keep":
+                return
+
+
+class Transforms:
+    """All rules of a pipeline, as `Pipeline.transform_text` has them.
+
+    Args:
+        text: The rules.
+        folders: Where modules of functions may lie.
+
+    Raises:
+        Refused: The rules cannot be applied here: a newer release wrote them, or the code of a function is another one.
+    """
+
+    def __init__(self, text: str, folders: Sequence[str]) -> None:
+        self._rules: list[tuple[str, Rule]] = []
+        for position, document in enumerate(json.loads(text) if text else ()):
+            self._rules.append(_compiled(f"transform[{position}]", document, folders))
+        self._topics: dict[str, tuple[Rule, ...]] = {}
+
+    def of(self, topic: str) -> tuple[Rule, ...]:
+        """The rules for a source topic, in order."""
+        known = self._topics.get(topic)
+        if known is None:
+            known = tuple(rule for pattern, rule in self._rules if compile_java(pattern).matches(topic))
+            self._topics[topic] = known
+        return known
+
+    def apply(self, batch: Batch) -> None:
+        """Applies the rules for the batch's topic."""
+        for rule in self.of(batch.source.topic):
+            rule.apply(batch)
+        batch.write_documents()
+
+
+def _compiled(name: str, document: dict[str, Any], folders: Sequence[str]) -> tuple[str, Rule]:
+    code = document.pop("code", None)
+    try:
+        settings = TransformRule.model_validate(document)
+    except ValidationError:
+        raise Refused(f"{name} was written by a newer release, which has other rules") from None
+    if settings.python is not None and code_of(settings.python, folders) != code:
+        raise Refused(f"{name}.python: the code of {settings.python} is another one than that of the copy")
+    return settings.pattern, Rule(name, settings, folders)
+
+
+def _is_about_headers(condition: dict[str, Any]) -> bool:
+    if "not" in condition:
+        return _is_about_headers(condition["not"])
+    parts = [part for group in GROUPS for part in condition.get(group, ())]
+    return "header" in condition or any(map(_is_about_headers, parts))

@@ -68,7 +68,8 @@ class Batch:
     stopped: tuple[int, Failure] | None = None
     has_new_payloads: bool = False
     has_new_headers: bool = False
-    _documents: dict[Facet, dict[int, Document]] = field(default_factory=lambda: {"key": {}, "value": {}})
+    _documents: dict[Facet, Document] = field(default_factory=dict)
+    _read: int = -1
 
     def __post_init__(self) -> None:
         if not self.left_out:
@@ -86,7 +87,8 @@ class Batch:
     def set_payload(self, index: int, facet: Facet, payload: Payload) -> None:
         """Replaces a key or value as a whole."""
         self.has_new_payloads = True
-        self._documents[facet].pop(index, None)
+        if index == self._read:
+            self._documents.pop(facet, None)
         (self.keys if facet == "key" else self.values)[index] = payload
 
     def set_headers(self, index: int, headers: Headers | None) -> None:
@@ -95,34 +97,33 @@ class Batch:
         self.headers[index] = headers
 
     def document(self, index: int, facet: Facet) -> Document | None:
-        """A key or value as JSON, read once; None if it is null.
+        """A key or value as JSON, read once until `write`; None if it is null.
 
         Raises:
             RecordFault: It is not JSON.
         """
-        documents = self._documents[facet]
-        known = documents.get(index)
+        if index != self._read:
+            self._documents, self._read = {}, index
+        known = self._documents.get(facet)
         if known is None:
             payload = self.payload(index, facet)
             if payload is None:
                 return None
             try:
-                known = documents[index] = Document(payload)
+                known = self._documents[facet] = Document(payload)
             except RecordFault as fault:
                 raise RecordFault(f"its {facet} has no fields: {fault}") from None
         return known
 
     def written_payload(self, index: int, facet: Facet) -> Payload:
         """A key or value with all changes."""
-        document = self._documents[facet].get(index)
+        document = self._documents.get(facet) if index == self._read else None
         return document.payload() if document is not None and document.is_changed else self.payload(index, facet)
 
-    def write_documents(self) -> None:
-        """Writes changed keys and values as bytes."""
-        parts: tuple[tuple[Facet, list[Payload]], ...] = (("key", self.keys), ("value", self.values))
-        for facet, payloads in parts:
-            for index, document in self._documents[facet].items():
-                if document.is_changed:
-                    self.has_new_payloads = True
-                    payloads[index] = document.payload()
-                    document.is_changed = False
+    def write(self, index: int) -> None:
+        """Writes the changed fields of a record; what was read of it is forgotten, as it takes much memory."""
+        if index == self._read:
+            changed = [facet for facet, document in self._documents.items() if document.is_changed]
+            for facet in changed:
+                self.set_payload(index, facet, self._documents[facet].payload())
+            self._read = -1

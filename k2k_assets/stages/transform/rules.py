@@ -45,7 +45,7 @@ class Rule:
     """
 
     def __init__(self, name: str, rule: TransformRule, folders: Sequence[str]) -> None:
-        self._name = name
+        self._name, self._by_filter = name, f"{name}.filter"
         self._on_error, self._dead_letters = rule.on_error, rule.dead_letters
         self._holds = compile_condition(rule.filter) if rule.filter else None
         self._changes = [*map(compile_mask, rule.mask), *map(compile_drop, rule.drop)]
@@ -57,36 +57,42 @@ class Rule:
             or _is_about_headers(rule.filter or {})
         )
 
-    def apply(self, batch: Batch) -> None:
-        """Applies the rule to the records of a batch that are not left out yet."""
-        if self._holds or self._changes:
-            self._apply_to_each(batch)
-        if self._function:
-            batch.write_documents()
-            for returned in self._function.on(batch, batch.live()):
+    @property
+    def has_parts(self) -> bool:
+        """Whether the rule has a filter, masks or drops."""
+        return self._holds is not None or bool(self._changes)
+
+    @property
+    def has_function(self) -> bool:
+        """Whether the rule has a function."""
+        return self._function is not None
+
+    def goes_on(self, batch: Batch, index: int) -> bool:
+        """Applies filter, masks and drops to a record; returns whether it stays, for the rules behind this one."""
+        try:
+            if self._holds and not self._holds(batch, index):
+                batch.left_out[index] = self._by_filter
+                return False
+            for change in self._changes:
+                change(batch, index)
+        except RecordFault as fault:
+            return self._fail(batch, index, str(fault))
+        return True
+
+    def call_function(self, batch: Batch) -> None:
+        """Applies the function to the records of a batch that are not left out yet."""
+        if self._function is None:
+            return
+        for returned in self._function.on(batch, batch.live()):
+            if returned.fault is None:
                 take(batch, returned, f"{self._name}.python")
-                if returned.fault is not None:
-                    batch.left_out[returned.indices[0]] = None
-                    self._fail(batch, returned.indices[0], returned.fault)
-                    if batch.stopped:
-                        break
+                continue
+            self._fail(batch, returned.indices[0], returned.fault)
+            if batch.stopped:
+                return
 
-    def _apply_to_each(self, batch: Batch) -> None:
-        holds, changes = self._holds, self._changes
-        by_filter = f"{self._name}.filter"
-        for index in batch.live():
-            try:
-                if holds and not holds(batch, index):
-                    batch.left_out[index] = by_filter
-                    continue
-                for change in changes:
-                    change(batch, index)
-            except RecordFault as fault:
-                self._fail(batch, index, str(fault))
-                if batch.stopped and batch.stopped[0] == index:
-                    return
-
-    def _fail(self, batch: Batch, index: int, words: str) -> None:
+    def _fail(self, batch: Batch, index: int, words: str) -> bool:
+        """Deals with a record for which the rule fails; returns whether it stays nevertheless."""
         failure = Failure(self._name, words)
         match self._on_error:
             case "stop":
@@ -97,7 +103,8 @@ class Rule:
             case "drop":
                 batch.left_out[index] = f"{self._name}.onError"
             case "keep":
-                return
+                return True
+        return False
 
 
 class Transforms:
@@ -126,10 +133,29 @@ class Transforms:
         return known
 
     def apply(self, batch: Batch) -> None:
-        """Applies the rules for the batch's topic."""
+        """Applies the rules for the batch's topic: record by record, as far as there is no function between them."""
+        some: list[Rule] = []
         for rule in self.of(batch.source.topic):
-            rule.apply(batch)
-        batch.write_documents()
+            if rule.has_parts:
+                some.append(rule)
+            if rule.has_function:
+                _apply_to_each(some, batch)
+                rule.call_function(batch)
+                some = []
+        _apply_to_each(some, batch)
+
+
+def _apply_to_each(rules: Sequence[Rule], batch: Batch) -> None:
+    if not rules:
+        return
+    steps = [rule.goes_on for rule in rules]
+    for index in batch.live():
+        for goes_on in steps:
+            if not goes_on(batch, index):
+                break
+        batch.write(index)
+        if batch.stopped and batch.stopped[0] == index:
+            return
 
 
 def _compiled(name: str, document: dict[str, Any], folders: Sequence[str]) -> tuple[str, Rule]:

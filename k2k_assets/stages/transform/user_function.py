@@ -54,7 +54,7 @@ class UserFunction:
         """Calls it with some records of a batch, in order; each part of the result is for the next ones.
 
         Args:
-            batch: The batch; its changes are written.
+            batch: The batch.
             live: Indices of the records.
         """
         if live:

@@ -14,6 +14,9 @@ import timeit
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import Any
+
+import pyarrow as pa
 
 from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
@@ -21,6 +24,7 @@ from k2k_assets.pipeline.added_headers import AddedHeaders
 from k2k_assets.pipeline.bidirectional import Marker
 from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.pipeline.tracing import TracingFlags, TracingHeaders, tracing_headers
+from k2k_assets.pipeline.transform import TransformRule, transform_text
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion
@@ -28,6 +32,8 @@ from k2k_assets.stages import Stage
 from k2k_assets.stages.headers import header_adder
 from k2k_assets.stages.marker import marker_stage
 from k2k_assets.stages.schema_mapping import SchemaMapper
+from k2k_assets.stages.transform.rules import Transforms
+from k2k_assets.stages.transform.stage import TransformStage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.headers import Headers
 
@@ -63,7 +69,58 @@ def stages() -> list[tuple[str, Stage, bool]]:
         ("tracing headers: all four", header_adder(_tracing(offset=True)), False),
         ("both directions: no echo", marker_stage(_MARKER, "a", "b"), False),
         ("both directions: every second record is an echo", _with_echoes(marker_stage(_MARKER, "a", "b")), False),
+        ("filter by a header: every second record is left out", _with_headers(_transform(_BY_HEADER)), False),
+        ("filter by a field of the value: every second one is left out", _with_json(_transform(_BY_FIELD)), False),
+        ("mask a field of the value", _with_json(_transform(_MASK)), False),
+        ("a function that leaves out every second record", _transform({"python": f"{__name__}:every_second"}), False),
     ]
+
+
+_BY_HEADER: dict[str, Any] = {"filter": {"header": "n", "equals": "0"}}
+_BY_FIELD: dict[str, Any] = {"filter": {"value": "order.n", "equals": 0}}
+_MASK: dict[str, Any] = {"mask": [{"value": "order.email", "with": "***"}]}
+
+
+def every_second(records: pa.RecordBatch) -> pa.RecordBatch:
+    """A function for `transform`."""
+    return records.take(pa.array(range(0, records.num_rows, 2)))
+
+
+def _transform(rule: dict[str, Any]) -> Stage:
+    rules = [TransformRule.model_validate({"pattern": ".*", **rule})]
+    return TransformStage(Transforms(transform_text(rules, ()), ()), "orders-to-target")
+
+
+def _with_headers(stage: Stage) -> Stage:
+    headers: list[Headers | None] = [[("n", b"%d" % (number % 2))] for number in range(RECORDS)]
+
+    def run(chunk: Chunk) -> Chunk:
+        given = chunk.columns()
+        chunk.records = Records(given.keys(), given.values(), headers)
+        return stage(chunk)
+
+    return run
+
+
+def _with_json(stage: Stage) -> Stage:
+    """Values of about the same size that are JSON."""
+    made: dict[int, list[bytes | None]] = {}
+
+    def run(chunk: Chunk) -> Chunk:
+        given = chunk.columns()
+        size = len(given.values()[0] or b"")
+        if size not in made:
+            made[size] = [_order(number, size) for number in range(len(given))]
+        chunk.records = Records(given.keys(), made[size])
+        return stage(chunk)
+
+    return run
+
+
+def _order(number: int, size: int) -> bytes:
+    head = b'{"order":{"n":%d,"email":"%d@example.org"},"items":[' % (number % 2, number)
+    items = max(1, (size - len(head) - 2) // 12)
+    return head + b",".join([b'{"price":10}'] * items) + b"]}"
 
 
 def _with_echoes(stage: Stage) -> Stage:

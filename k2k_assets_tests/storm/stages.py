@@ -5,6 +5,7 @@ The storm's judge compares a copy with what `through` makes of its original.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.kafka import ReadRecord, Record, unique
+from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record, unique
 
 _SCHEMAS = 12
 # Of the target's registry: so that an id that was not mapped is noticed.
@@ -158,6 +159,31 @@ class Marked(Stages):
         return "__k2k_bidirectional", self._name.encode()
 
 
+class Transformed(Stages):
+    """Records with one header are left out, and what another one holds is masked."""
+
+    def write_options(self) -> Mapping[str, Any]:
+        kept = {"not": {"header": "storm-private", "equals": "yes"}}
+        masks = [{"header": "storm-user", "hash": "sha256"}]
+        return {"transform": [{"pattern": ".*", "filter": kept}, {"pattern": ".*", "mask": masks}]}
+
+    def dress(self, record: Record, rng: random.Random) -> Record:
+        """One in eight is private, and of every other one a user is told."""
+        more: Headers = [("storm-private", b"yes" if rng.random() < 0.125 else b"no")]
+        if rng.random() < 0.5:
+            more.append(("storm-user", b"u%d" % rng.randint(0, 9)))
+        return record._replace(headers=[*(record.headers or []), *more])
+
+    def through(self, record: ReadRecord) -> ReadRecord | None:
+        if ("storm-private", b"yes") in record.headers:
+            return None
+        masked: Headers = [
+            (name, hashlib.sha256(of or b"").hexdigest().encode() if name == "storm-user" else of)
+            for name, of in record.headers
+        ]
+        return record._replace(headers=masked)
+
+
 class Together(Stages):
     """Several stages.
 
@@ -207,10 +233,10 @@ def all_stages(directory: Path, both_ways: bool = False) -> Iterator[list[Stages
     name = unique("storm-both")
     with mapped_schemas(directory) as schemas:
         if not both_ways:
-            yield [Together(Marked(name), schemas)]
+            yield [Together(Marked(name), Transformed(), schemas)]
             return
         back = MappedSchemas(schemas.target, schemas.source)
-        yield [Together(Marked(name, echoes=False), each) for each in (schemas, back)]
+        yield [Together(Marked(name, echoes=False), Transformed(), each) for each in (schemas, back)]
 
 
 @contextmanager

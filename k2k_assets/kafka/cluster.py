@@ -421,8 +421,16 @@ class Cluster:
         def ask(partitions: Collection[TopicPartition]) -> ClusterAnswers[ListOffsetsResultInfo | None]:
             specs = {KafkaTopicPartition(*tp): wanted[tp] for tp in partitions}
             asked = self.admin.list_offsets(specs, isolation_level=isolation, request_timeout=self.timeout)
-            waits = {TopicPartition(t.topic, t.partition): partial(self._await_offset, f) for t, f in asked.items()}
-            return ClusterAnswers.of(waits)
+            places = {TopicPartition(t.topic, t.partition): future for t, future in asked.items()}
+            unknown: set[TopicPartition] = set()
+            answers = ClusterAnswers.of({tp: partial(self._await_offset, f, tp, unknown) for tp, f in places.items()})
+            if unknown:
+                counts = self.topics()  # the client knows them from now on
+                for tp in unknown:
+                    if tp.partition >= counts.get(tp.topic, 0):
+                        del answers.failed[tp]
+                        answers.found[tp] = None
+            return answers
 
         if not self._knows_leaders:
             # A new client that has to find the leaders itself does so only one to three seconds later.
@@ -434,9 +442,22 @@ class Cluster:
             raise clients.unreachable(self.role, self._properties, why) from None
         return {tp: end for tp, end in found.items() if end is not None}
 
-    def _await_offset(self, future: Future[Any]) -> ListOffsetsResultInfo | None:
-        """Waits for one offset: None if the partition does not exist, negative if it has no such offset."""
-        found: ListOffsetsResultInfo | None = self._await(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    def _await_offset(
+        self, future: Future[Any], tp: TopicPartition, unknown: set[TopicPartition]
+    ) -> ListOffsetsResultInfo | None:
+        """Waits for one offset: None if the partition does not exist, negative if it has no such offset.
+
+        Args:
+            future: The future that the admin client returned.
+            tp: The partition.
+            unknown: Gets the partition if the client does not know it, because it was added since the client looked.
+        """
+        found: ListOffsetsResultInfo | Literal["unknown"] | None = self.answer(
+            future, {KafkaError.UNKNOWN_TOPIC_OR_PART: None, KafkaError._UNKNOWN_PARTITION: "unknown"}
+        )
+        if found == "unknown":
+            unknown.add(tp)
+            raise Unsettled("the client does not know the partition yet")
         if found is not None and found.offset == OFFSET_INVALID:
             # librdkafka 2.16 reports no error for a failed request: it returns its initial value.
             raise Unanswered

@@ -15,7 +15,8 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets_tests.support.kafka import produce, unique
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.kafka import add_partitions, create_topic, produce, unique
 from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
 
 P = [TopicPartition("t", number) for number in range(9)]
@@ -101,6 +102,36 @@ def test_none_with_a_leader(cluster_of: Any) -> None:
     with pytest.raises(NoLeader) as raised:
         cluster_of(admin).offsets(P[:2], "latest", {})
     assert raised.value.reasons.keys() == {P[0], P[1]}
+
+
+def test_a_partition_that_the_client_does_not_know_is_asked_for_again(
+    cluster_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = KafkaError(KafkaError._UNKNOWN_PARTITION)
+    admin = Admin(lambda partition, question: unknown if partition and question == 1 else 7)
+    cluster = cluster_of(admin)
+    monkeypatch.setattr(Cluster, "topics", lambda _: {"t": 2})
+    assert cluster.offsets(P[:3], "latest") == {P[0]: 7, P[1]: 7}, "the third does not exist"
+    assert admin.asked == [[0, 1, 2], [1]]
+
+
+@pytest.mark.integration
+def test_partitions_that_were_added_since_the_client_last_looked(clusters: KafkaSandbox) -> None:
+    """Otherwise an instance that copies would end when a topic gets more partitions."""
+    topic = create_topic(clusters.source_servers, unique("grows"))
+    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as cluster:
+        for count in (2, 4):
+            cluster.offsets([TopicPartition(topic, p) for p in range(count - 1)], "latest")
+            add_partitions(clusters.source_servers, topic, count)
+            asked = [TopicPartition(topic, p) for p in range(count)]
+            assert cluster.offsets(asked, "latest") == dict.fromkeys(asked, 0)
+            add_partitions(clusters.source_servers, topic, count := count + 1)
+            more = TopicPartition(topic, count - 1)
+            offline: dict[TopicPartition, str] = {}
+            cluster.offsets([*asked, more], "latest", offline, patience=0)
+            assert cluster.offsets([*asked, more], "latest", {}, patience=0)[more] == 0, "known with the next look"
+        nowhere = TopicPartition(topic, 40)
+        assert nowhere not in cluster.offsets([*asked, nowhere], "latest")
 
 
 def test_a_refusal_stays_one(cluster_of: Any) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
 
 _Role = Literal["source", "target"]
-_PROGRAMS = ("replication", "mapper", "checks", "failback")
+_PROGRAMS = ("replication", "mapper", "checks", "failback", "telemetry")
 
 
 @click.command(epilog=epilog(0, 1, 2, 130), context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,7 +26,8 @@ _PROGRAMS = ("replication", "mapper", "checks", "failback")
 @click.option(
     "--for", "programs", multiple=True, type=click.Choice(_PROGRAMS),
     help="Only the permissions of this program; repeat it for several. By default replication and checks, and with "
-    "features.offsetMapping the mapper. Failback writes to the source, so it is never part of the default.",
+    "features.offsetMapping the mapper. Failback writes to the source, and telemetry is needed only with "
+    "OTEL_METRICS_EXPORTER=kafka, so they are never part of the default.",
 )  # fmt: skip
 @click.option("--principal", help="Principal of the pipeline, such as User:k2k. By default the user name in the file.")
 @click.option("--source-principal", help="Principal on the source cluster only.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("k2k.topics")
 
-ControlTopic = Literal["commit", "assignment", "offset_mapping"]
+ControlTopic = Literal["commit", "assignment", "offset_mapping", "metrics"]
 
 # The target sets the timestamps: it refuses records with a time too far ahead, and a writer's clock may jump.
 _TIMELESS = {"message.timestamp.type": "LogAppendTime"}
@@ -67,6 +67,24 @@ def ensure_control_topics(pipeline: Pipeline, target: Cluster) -> None:
     if missing and pipeline.features.validate_control_topic_settings:
         created = target.describe([topic.name for topic in missing])
         _heed([judge(settings) for settings in _settings(pipeline, target, created)], target)
+
+
+def ensure_metrics_topic(pipeline: Pipeline, target: Cluster) -> None:
+    """Creates the topic for metrics if it is missing. Metrics may get lost: nobody looks at the topic's settings.
+
+    Raises:
+        Refused: It is missing and must not be created, or the target refuses that.
+        ClusterUnreachable: The target does not answer.
+    """
+    name = pipeline.metrics.kafka.topic
+    if target.describe([name]):
+        return
+    if not pipeline.features.auto_create_control_topics:
+        raise Refused(
+            f"the topic for metrics, {name}, is missing on the {target}. Create it, or set "
+            "'features.autoCreateControlTopics: enabled'."
+        )
+    create_topics(pipeline, target, [_wanted(pipeline, "metrics", name, 1, {"cleanup.policy": "delete"})])
 
 
 def missing_control_topics(pipeline: Pipeline, target: Cluster) -> list[WantedTopic]:

@@ -8,7 +8,7 @@ partitions are assigned, and no offset is committed there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -17,10 +17,10 @@ from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.subjects import Resource, Subject, patterns, resource_of
 from k2k_assets.pipeline import Pipeline
 
-Program = Literal["replication", "mapper", "checks", "failback"]
+Program = Literal["replication", "mapper", "checks", "failback", "telemetry"]
 """`replication` copies, pauses topics, and sets positions by hand (`k2k-tool set`, `reset`, `adopt`); `mapper` moves
 consumer groups; `checks` looks at both sides (asset checks, `k2k-tool describe`, `translate`); `failback` brings groups
-back to the source: the only one that writes there."""
+back to the source: the only one that writes there; `telemetry` writes metrics to a topic, if it is told to."""
 
 Operation = Literal["Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs"]
 
@@ -99,9 +99,7 @@ def _is_implied(permission: Permission, all_of_them: Iterable[Permission]) -> bo
 
 def needs(pipeline: Pipeline, program: Program) -> Iterator[Need]:
     """Yields the operations that a program needs, by subject."""
-    yield from {"replication": _replication, "mapper": _mapper, "checks": _checks, "failback": _failback}[program](
-        pipeline
-    )
+    yield from _NEEDS[program](pipeline)
 
 
 def _replication(pipeline: Pipeline) -> Iterator[Need]:
@@ -195,3 +193,18 @@ def _failback(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("source", "consumer groups", "Read", "write positions back: failback alone writes to the source")
     yield Need("target", "target topics", "Read", "commit offsets of them")
     yield Need("target", "consumer groups", "Read", "see where groups stand, and mark those that went back")
+
+
+def _telemetry(pipeline: Pipeline) -> Iterator[Need]:
+    yield Need("target", "metrics topic", "Write", "write metrics (OTEL_METRICS_EXPORTER=kafka)")
+    if pipeline.features.auto_create_control_topics:
+        yield Need("target", "metrics topic", "Create", _CREATED)
+
+
+_NEEDS: dict[Program, Callable[[Pipeline], Iterator[Need]]] = {
+    "replication": _replication,
+    "mapper": _mapper,
+    "checks": _checks,
+    "failback": _failback,
+    "telemetry": _telemetry,
+}

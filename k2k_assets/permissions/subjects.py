@@ -18,6 +18,7 @@ Subject = Literal[
     "commit topic",
     "assignment topic",
     "mapping topic",
+    "metrics topic",
     "slots",
     "mapper",
     "consumer groups",
@@ -50,6 +51,8 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
             return [NamePattern(pipeline.coordination.assignment.topic)]
         case "mapping topic":
             return [NamePattern(pipeline.offset_mapping.topic)]
+        case "metrics topic":
+            return [NamePattern(pipeline.metrics.kafka.topic)]
         case "slots":
             # All numbers: a newer instance may use other ones than the slots before it. See `replication.plan`.
             return [NamePattern(f"k2k.{pipeline.name}.{pipeline.group}.", prefixed=True)]

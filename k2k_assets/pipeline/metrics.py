@@ -1,4 +1,4 @@
-"""`metrics`: names of what telemetry exports. So far only the prefix `assignment` has an effect."""
+"""`metrics`: names of what telemetry exports. So far the prefix `assignment` and the topic have an effect."""
 
 from __future__ import annotations
 

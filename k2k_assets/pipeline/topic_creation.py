@@ -10,7 +10,7 @@ from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.regular_expression import RegularExpression
 from k2k_assets.pipeline.values import Count, Section, TextMap
 
-ControlTopic = Literal["commit", "assignment", "offset_mapping"]
+ControlTopic = Literal["commit", "assignment", "offset_mapping", "metrics"]
 
 
 class ControlTopicSettings(Section):
@@ -46,7 +46,7 @@ class ControlTopicCreation(Section):
     )
     metrics: ControlTopicSettings = Field(
         default_factory=ControlTopicSettings,
-        description="The topic for metrics, over `common`: telemetry is not built yet.",
+        description="The topic for metrics, over `common`.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
@@ -16,6 +17,7 @@ from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.telemetry.endpoint import endpoint
 from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.instruments import CopyInstruments
+from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
 from k2k_assets.telemetry.lag_seconds import LagSeconds
 from k2k_assets.telemetry.settings import TelemetrySettings
 
@@ -45,7 +47,8 @@ def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -
         # Closed after the last export, which asks for it.
         lag_seconds = LagSeconds(pipeline)
         stack.callback(lag_seconds.close)
-        provider = MeterProvider([*map(_reader, settings.exporters)], _resource(environment), shutdown_on_exit=False)
+        readers = [_reader(exporter, pipeline) for exporter in settings.exporters]
+        provider = MeterProvider(readers, _resource(environment), shutdown_on_exit=False)
         stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
         instruments = CopyInstruments(provider.get_meter("k2k_assets"), pipeline, lag_seconds.read)
         yield to_all(watch.listen, instruments.listen)
@@ -54,10 +57,11 @@ def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -
 def _resource(environment: Mapping[str, str]) -> Resource:
     """Named by the standard variables, else as the program."""
     named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return Resource.create({} if named else {"service.name": "k2k"})
+    instance = {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
+    return Resource.create(instance if named else {**instance, "service.name": "k2k"})
 
 
-def _reader(exporter: str) -> MetricReader:
+def _reader(exporter: str, pipeline: Pipeline) -> MetricReader:
     match exporter:
         case "prometheus":
             from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -67,5 +71,7 @@ def _reader(exporter: str) -> MetricReader:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
             return PeriodicExportingMetricReader(OTLPMetricExporter())
+        case "kafka":
+            return PeriodicExportingMetricReader(KafkaMetricExporter(pipeline))
         case _:
             return PeriodicExportingMetricReader(ConsoleMetricExporter())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
 
-EXPORTERS = ("prometheus", "otlp", "console", "none")
+EXPORTERS = ("prometheus", "otlp", "kafka", "console", "none")
 _HOST, _PORT = "OTEL_EXPORTER_PROMETHEUS_HOST", "OTEL_EXPORTER_PROMETHEUS_PORT"
 _WHICH = "OTEL_METRICS_EXPORTER"
 _OTLP_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")

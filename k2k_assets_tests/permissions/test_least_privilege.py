@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
+from opentelemetry.sdk.metrics.export import MetricExportResult
 
 from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.main import run
@@ -29,6 +30,7 @@ from k2k_assets.permissions.required import PROGRAMS, Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
+from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
 from k2k_assets.verification.mapping_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets_tests.permissions.permissions_fixture import (
@@ -44,6 +46,8 @@ from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.telemetry.test_instruments import Metrics
+from k2k_assets_tests.telemetry.test_instruments import commit as commit_event
 
 NO_SPARK: Any = None
 pytestmark = pytest.mark.integration
@@ -59,7 +63,7 @@ def _cases(program: Program) -> list[Case]:
     return [case_of(each) for each in required(pipeline, [program])]
 
 
-REPLICATION, MAPPER, CHECKS, FAILBACK = map(_cases, PROGRAMS)
+REPLICATION, MAPPER, CHECKS, FAILBACK, TELEMETRY = map(_cases, PROGRAMS)
 # Topics that exist need not be created.
 OF_EXISTING, MAPPER_OF_EXISTING = ([case for case in cases if case[2] != "Create"] for cases in (REPLICATION, MAPPER))
 CREATED = [case for case in MAPPER if case[2] == "Create"]
@@ -285,6 +289,26 @@ def test_failback_writes_to_the_source_with_its_own_permissions_alone(
             assert f"does not allow User:{fixture.user} to Read the group '{group}'" in said.err
             assert (position, metadata) == (11, "of the application")
     assert kafka.read_all(fixture.servers("source"), topic)[-1].offset < position
+
+
+def test_metrics_are_written_with_their_own_permissions_alone(
+    fixture: PermissionsFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = fixture.pipeline_file(["any"], metrics={"kafka": {"topic": kafka.unique("metrics")}})
+    pipeline, metrics = load_pipeline([path]), Metrics(tmp_path)
+    metrics.instruments.listen(commit_event(TopicPartition("any", 0), 3))
+    written, exporter = pipeline.metrics.kafka.topic, KafkaMetricExporter(pipeline)
+    assert not fixture.acls(path, "telemetry")["source"]
+    for case in sorted(TELEMETRY):  # Create before Write: what exists need not be created
+        acls, _ = fixture.lacking(path, "telemetry", case)
+        fixture.grant(acls)
+        caplog.clear()
+        assert exporter.export(metrics.data()) is MetricExportResult.FAILURE
+        assert written in caplog.text
+    fixture.grant(fixture.acls(path, "telemetry"))
+    assert exporter.export(metrics.data()) is MetricExportResult.SUCCESS
+    exporter.shutdown()
+    assert kafka.read_all(fixture.servers("target"), written)
 
 
 def test_the_permissions_on_a_reverse_pipeline_are_looked_at_too(

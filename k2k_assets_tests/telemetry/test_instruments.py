@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
 
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reasons import SourceDeleted
@@ -32,6 +32,12 @@ class Metrics:
         self._reader = InMemoryMetricReader()
         meter = MeterProvider([self._reader], shutdown_on_exit=False).get_meter("test")
         self.instruments = CopyInstruments(meter, self.pipeline, lambda _: seconds or {})
+
+    def data(self) -> MetricsData:
+        """What a reader finds."""
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        return data
 
     def found(self) -> dict[str, dict[Labels, float]]:
         """Values by name and labels, without that of the pipeline, which each has."""

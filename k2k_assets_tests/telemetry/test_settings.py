@@ -34,7 +34,7 @@ def test_the_endpoint_is_where_that_of_k2k_is() -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({WHICH: "prometheus,statsd"}, "'statsd' is not among prometheus, otlp, console, none"),
+        ({WHICH: "prometheus,statsd"}, "'statsd' is not among prometheus, otlp, kafka, console, none"),
         ({PORT: "metrics"}, "OTEL_EXPORTER_PROMETHEUS_PORT=metrics: wanted is a port"),
         ({PORT: "65536"}, "wanted is a port"),
         ({PORT: "-1"}, "wanted is a port"),

@@ -29,8 +29,12 @@ def own_control_topics(pipeline: Pipeline) -> frozenset[str]:
 
 
 def never_selected(pipeline: Pipeline) -> frozenset[str]:
-    """The names that are not selected even if the pattern matches them."""
-    return KAFKA_INTERNAL | _DEFAULT_CONTROL | own_control_topics(pipeline)
+    """The names that are not selected even if the pattern matches them.
+
+    Topics for dead letters are among them: what failed would come round again where both clusters are one, or where
+    another pipeline copies back.
+    """
+    return KAFKA_INTERNAL | _DEFAULT_CONTROL | own_control_topics(pipeline) | set(pipeline.dead_letter_topics)
 
 
 def left_out(pipeline: Pipeline, names: Collection[str]) -> set[str]:

@@ -210,6 +210,19 @@ def test_a_topic_for_dead_letters_holds_no_copies(clusters: KafkaSandbox, tmp_pa
         copy(pipeline)
 
 
+def test_a_pattern_never_selects_the_topic_for_dead_letters(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """Another pipeline may have copied it back: what failed would come round again."""
+    prefix = unique("orders")
+    topic, dead = (create_topic(clusters.source_servers, f"{prefix}.{name}") for name in ("eu", "dead"))
+    _, pipeline = transforming(clusters, tmp_path, f"{prefix}\\..*", rules=to_dead_letters(dead))
+    produce(clusters.source_servers, topic, [order(1), Record(b"k", b"no JSON")])
+    produce(clusters.source_servers, dead, [Record(b"k", b"no JSON, and here already")])
+    outcome = copy(pipeline)
+    assert outcome.stopped == {}
+    assert set(outcome.topics) == {topic}
+    assert [r.value for r in read_all(clusters.target_servers, dead)] == [b"no JSON"]
+
+
 def test_a_missing_topic_for_dead_letters_is_told_before_anything_is_copied(
     clusters: KafkaSandbox, tmp_path: Path
 ) -> None:

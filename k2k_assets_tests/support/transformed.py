@@ -101,7 +101,7 @@ def through_function(record: ReadRecord) -> ReadRecord | None:
 
 
 def transforming(
-    clusters: KafkaSandbox, directory: Path, topics: Sequence[str], mode: str = "enabled",
+    clusters: KafkaSandbox, directory: Path, topics: str | Sequence[str], mode: str = "enabled",
     rules: list[dict[str, Any]] | None = None, **rest: Any,
 ) -> tuple[Path, Pipeline]:  # fmt: skip
     """A pipeline with rules.
@@ -109,7 +109,7 @@ def transforming(
     Args:
         clusters: Both clusters.
         directory: For the file.
-        topics: Their names.
+        topics: A pattern, or names.
         mode: `features.exactlyOnce`.
         rules: `transform`; `RULES` by default.
         rest: More features in `features`, and further arguments of `write_pipeline`.

@@ -6,7 +6,7 @@ one counts, as for Kafka's `lastHeader`; of several fields, because lists lie on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,9 +71,9 @@ def _whole(facet: Facet, test: Callable[[bytes | None], bool], batch: Batch, ind
     return test(batch.written_payload(index, facet))
 
 
-def _field(facet: Facet, steps: Steps, test: Callable[[Iterator[Any]], bool], batch: Batch, index: int) -> bool:
+def _field(facet: Facet, steps: Steps, test: Callable[[Sequence[Any]], bool], batch: Batch, index: int) -> bool:
     document = batch.document(index, facet)
-    return test(found(document.content, steps) if document else iter(()))
+    return test(found(document.content, steps) if document else ())
 
 
 def _test_of_text(condition: Mapping[str, Any]) -> Callable[[bytes | None], bool]:
@@ -87,7 +87,7 @@ def _test_of_text(condition: Mapping[str, Any]) -> Callable[[bytes | None], bool
     return frozenset(scalar_text(scalar, ()).encode() for scalar in scalars).__contains__
 
 
-def _test_of_content(condition: Mapping[str, Any]) -> Callable[[Iterator[Any]], bool]:
+def _test_of_content(condition: Mapping[str, Any]) -> Callable[[Sequence[Any]], bool]:
     """The test of fields of JSON: a number equals a number, a text a text."""
     if "exists" in condition:
         wanted: bool = condition["exists"]
@@ -96,10 +96,11 @@ def _test_of_content(condition: Mapping[str, Any]) -> Callable[[Iterator[Any]], 
         matches = _matcher(condition["matches"])
         return lambda fields: any(isinstance(each, str) and matches(each) for each in fields)
     scalars = condition["in"] if "in" in condition else [condition["equals"]]
-    wanted_ones = frozenset(map(_comparable, scalars))
-    return lambda fields: any(
-        _comparable(each) in wanted_ones for each in fields if isinstance(each, str | int | float | Number)
-    )
+    return partial(_any_is_in, frozenset(map(_comparable, scalars)))
+
+
+def _any_is_in(wanted: frozenset[tuple[str, Scalar]], fields: Sequence[Any]) -> bool:
+    return any(isinstance(each, str | int | float | Number) and _comparable(each) in wanted for each in fields)
 
 
 def _comparable(scalar: Any) -> tuple[str, Scalar]:

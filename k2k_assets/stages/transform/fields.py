@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Steps = tuple[str, ...]
 """The names that lead to a field; none: the content itself."""
 
 
-def found(content: Any, steps: Steps) -> Iterator[Any]:
+def found(content: Any, steps: Steps) -> Sequence[Any]:
     """What the fields hold; more than one where lists lie on the way."""
-    if isinstance(content, list):
-        for each in content:
-            yield from found(each, steps)
-    elif not steps:
-        yield content
-    elif isinstance(content, dict) and steps[0] in content:
-        yield from found(content[steps[0]], steps[1:])
+    for number, name in enumerate(steps):
+        if isinstance(content, list):
+            return _in_list(content, steps[number:])
+        if not isinstance(content, dict) or name not in content:
+            return ()
+        content = content[name]
+    return _in_list(content, ()) if isinstance(content, list) else (content,)
+
+
+def _in_list(contents: list[Any], steps: Steps) -> list[Any]:
+    return [each for content in contents for each in found(content, steps)]
 
 
 def replaced(content: Any, steps: Steps, replace: Callable[[Any], Any]) -> bool:

@@ -29,11 +29,13 @@ class Ends(Protocol):
     Attributes:
         source: The partition that is read.
         target_topic: Where its records go, partition 0.
+        aside_topic: Where records go that are no copies.
         transactional_id: Of sinks and control writers.
     """
 
     source: TopicPartition
     target_topic: str
+    aside_topic: str
     transactional_id: str
 
     @property
@@ -65,6 +67,10 @@ class Ends(Protocol):
         """The values of committed control records."""
         ...
 
+    def aside(self) -> list[bytes | None]:
+        """The values that a reader of the topic for records aside sees."""
+        ...
+
     def stranger_writes(self) -> None:
         """Somebody else writes a record to the target partition."""
         ...
@@ -94,6 +100,7 @@ class RealEnds:
         self._source_servers, self._target_servers = clusters.source_servers, clusters.target_servers
         self.source = TopicPartition(create_topic(self._source_servers, unique("from"), config=topic_config), 0)
         self.target_topic = create_topic(self._target_servers, unique("to"))
+        self.aside_topic = create_topic(self._target_servers, unique("aside"))
         self.transactional_id = unique("id")
         target = target or self._target_servers
         pipeline = make_pipeline(
@@ -129,6 +136,9 @@ class RealEnds:
     def controls(self, topic: str) -> list[bytes | None]:
         return [record.value for record in read_all(self._target_servers, topic)]
 
+    def aside(self) -> list[bytes | None]:
+        return [record.value for record in read_all(self._target_servers, self.aside_topic)]
+
     def stranger_writes(self) -> None:
         produce(self._target_servers, self.target_topic, [b"foreign"], 0)
 
@@ -143,7 +153,7 @@ class FakeEnds:
     def __init__(self) -> None:
         self.transport = FakeTransport()
         self.source = TopicPartition("from", 0)
-        self.target_topic = "to"
+        self.target_topic, self.aside_topic = "to", "aside"
         self.transactional_id = "id"
         self._offsets: list[int] = []
         self._end = 0
@@ -172,6 +182,10 @@ class FakeEnds:
 
     def controls(self, topic: str) -> list[bytes | None]:
         return [control.value for done in self.transport.target.transactions for control in done.to(topic)]
+
+    def aside(self) -> list[bytes | None]:
+        done = self.transport.target.transactions
+        return [value for each in done for chunk in each.aside for value in chunk.columns().values()]
 
     def stranger_writes(self) -> None:
         self.transport.target.append(self.target_topic, 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import randbytes
 
@@ -62,6 +63,30 @@ def test_records_of_a_transaction_are_seen_with_its_control_records_or_not_at_al
     assert [value for value in values if value not in [record.value for record in ends.copied()]] == []
     assert ends.controls(ends.target_topic)[-1] == b"10"
     assert len(ends.controls(ends.target_topic)) in (1, 11), "a fake keeps control records apart"
+
+
+@LONE
+def test_records_aside_come_with_the_transaction_and_no_delivery_tells_of_them(
+    ends_in_each_mode: Ends, lone_writer: bool
+) -> None:
+    ends = ends_in_each_mode
+    ends.write(12)
+    chunks = all_read(ends)
+    aside = [replace(chunk, target_topic=ends.aside_topic, target_partition=None) for chunk in chunks]
+    sinks = ends.transport.open_sinks(lone_writer, BATCH_BYTES)
+    sink = sinks.open_sink(ends.transactional_id)
+    sink.open()
+    for _ in range(3):  # the later ones may be foreseen
+        sink.begin()
+        for chunk, other in zip(chunks, aside, strict=True):
+            sink.write(chunk)
+            sink.write_aside(other)
+        sink.foresee()
+        assert [len(pairs([delivery])) for delivery in sink.settle()] == [chunk.count for chunk in chunks]
+        sink.commit()
+    sink.close()
+    sinks.close(discard=False)
+    assert ends.aside() == [record.value for record in ends.committed()] * 3
 
 
 def test_what_is_foreseen_comes_true_or_nothing_is_committed(ends: Ends) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,10 @@ STORES = {
 }
 # For one small object. A tick of a sensor reads two and writes one.
 STORE_SECONDS = 15.0
+
+
+class StoreError(K2KError, OSError):
+    """An object store refuses something, or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class StatePath:
         """
         if (path := self.local) is not None:
             return path.read_bytes()
-        content: bytes = self._asked(lambda store, at: store.cat_file(at))
+        content: bytes = asked(self.address, lambda store, at: store.cat_file(at))
         return content
 
     def replace(self, content: str | bytes) -> None:
@@ -109,28 +113,42 @@ class StatePath:
             write_atomically(path, content)
             return
         data = content.encode("utf-8") if isinstance(content, str) else content
-        self._asked(lambda store, at: store.pipe_file(at, data))
+        asked(self.address, lambda store, at: store.pipe_file(at, data))
 
-    def _asked(self, question: Callable[[Any, str], T]) -> T:
-        """Asks the store in a thread of its own: some clients try again for minutes."""
-        answer: Future[T] = Future()
 
-        def ask() -> None:
-            try:
-                store, at = _store(self.address)
-                answer.set_result(question(store, at))
-            except BaseException as error:
-                answer.set_exception(error)
+def asked(address: str, question: Callable[[Any, str], T], seconds: float | None = None) -> T:
+    """Asks a store in a thread of its own, because some clients try again for minutes.
 
-        threading.Thread(target=ask, name="k2k-store", daemon=True).start()
+    Args:
+        address: The address of an object or a folder.
+        question: Called with fsspec's file system, and the path in it.
+        seconds: How long to wait; None: `STORE_SECONDS`. What was asked may still happen after that.
+
+    Raises:
+        FileNotFoundError: There is no such object.
+        FileExistsError: There is one, and there must be none.
+        StoreError: The store refuses, or does not answer.
+    """
+    within = STORE_SECONDS if seconds is None else seconds
+    answer: Future[T] = Future()
+
+    def ask() -> None:
         try:
-            return answer.result(STORE_SECONDS)
-        except TimeoutError:
-            raise OSError(f"{self.address} does not answer within {STORE_SECONDS:g} s") from None
-        except OSError:
-            raise
-        except Exception as error:  # each store's client has errors of its own
-            raise OSError(f"{self.address}: {type(error).__name__}: {error}") from error
+            store, at = _store(address)
+            answer.set_result(question(store, at))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="k2k-store", daemon=True).start()
+    # Not an `except` of the answer: a store's client raises TimeoutError as well.
+    if not wait([answer], within).done:
+        raise StoreError(f"{address} does not answer within {within:g} s")
+    try:
+        return answer.result()
+    except (FileNotFoundError, FileExistsError, StoreError):
+        raise
+    except Exception as error:  # each store's client has errors of its own
+        raise StoreError(f"{address}: {type(error).__name__}: {error}") from error
 
 
 def expanded(path: str, setting: str) -> Path:
@@ -161,5 +179,5 @@ def _store(address: str) -> tuple[Any, str]:
         store, at = url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
         needs = STORES[address.partition("://")[0].lower()]
-        raise OSError(f"{address} needs the package {needs}, which is not installed ({error})") from None
+        raise StoreError(f"{address} needs the package {needs}, which is not installed ({error})") from None
     return store, str(at)

@@ -28,6 +28,7 @@ from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosi
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.mapping.index.record_rows import ROWS
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.index.tasks import fold_rows
 from k2k_assets.mapping.index.unread import Unread
@@ -139,7 +140,7 @@ class Case:
         ranges = [OffsetRange("mappings", 0, 0, 1)] if self.touched else []
         return Unread(ranges, {0: end}, before.positions, "source", "target", "id")
 
-    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+    def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         """See `Jobs`."""
         cpu, wall = time.process_time(), time.perf_counter()
         start = RECORDS // 2 if self.again else RECORDS
@@ -149,7 +150,7 @@ class Case:
         self.job_cpu, self.job_wall = time.process_time() - cpu, time.perf_counter() - wall
         return found
 
-    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
+    def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
         raise NotImplementedError("nothing is merged here")
 

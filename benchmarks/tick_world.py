@@ -224,7 +224,7 @@ class TickWorld:
             for name, topic_id in self._ids.items()
             for partition in range(self.size.partitions)
         ]  # fmt: skip
-        root = index_directory(self.pipeline.name)
+        root = Path(str(index_directory(self.pipeline.name)))
         root.mkdir(parents=True)
         switch(
             root,

@@ -1,8 +1,7 @@
 """Where k2k keeps what it must remember: discovery state files, mapping indexes, turns of checks.
 
 Nothing here is needed for exactly-once copying (that state is on the target cluster); all of it can be deleted
-and is built again. State files may lie in an object store. The index may not: builds of it lock each other out, and
-Spark reads its files.
+and is built again. All of it may lie in an object store.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from k2k_assets.core.errors import Refused
 from k2k_assets.core.naming import escape
-from k2k_assets.core.state_path import StatePath
+from k2k_assets.core.state_path import StatePath, expanded
 
 HOME_VARIABLE = "K2K_HOME"
+CACHE_VARIABLE = "K2K_CACHE"
 
 
 def home() -> StatePath:
@@ -36,8 +35,21 @@ def turn_file(pipeline_name: str) -> StatePath:
     return home() / "checks" / f"{escape(pipeline_name)}.json"
 
 
-def index_directory(pipeline_name: str, configured: str | None = None) -> Path:
-    """The directory of a pipeline's mapping index.
+def cache_directory() -> Path:
+    """What this machine can fetch again: `K2K_CACHE`, or `k2k-assets` below `XDG_CACHE_HOME` or `~/.cache`.
+
+    Raises:
+        K2KError: The user has no home directory.
+    """
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return expanded(own, CACHE_VARIABLE)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else expanded("~/.cache", CACHE_VARIABLE)) / "k2k-assets"
+
+
+def index_directory(pipeline_name: str, configured: str | None = None) -> StatePath:
+    """The directory of a pipeline's mapping index, with the tables beside it.
 
     Args:
         pipeline_name: The pipeline's `name`.
@@ -45,12 +57,6 @@ def index_directory(pipeline_name: str, configured: str | None = None) -> Path:
 
     Raises:
         K2KError: The user has no home directory.
-        Refused: It would lie in an object store.
+        Refused: It is an address of something that is no object store.
     """
-    path = StatePath.of(configured, "index.path") if configured else home() / "index" / escape(pipeline_name)
-    if path.local is None:
-        raise Refused(
-            f"the index of offset mappings cannot lie in an object store ({path}): let index.path name a folder that "
-            "drivers, executors and the sensors see. State files may stay where K2K_HOME says"
-        )
-    return path.local
+    return StatePath.of(configured, "index.path") if configured else home() / "index" / escape(pipeline_name)

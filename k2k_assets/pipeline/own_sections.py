@@ -57,7 +57,8 @@ class Index(Section):
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder of the index; drivers and executors must share it. Absent: `index/<pipeline>` in K2K_HOME.",
+        description="Folder of the index, which drivers and executors must share, or an address in an object store. "
+        "Absent: `index/<pipeline>` in K2K_HOME.",
     )
     retention: PositiveDuration | None = Field(
         default=None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.state_path import expanded
+from k2k_assets.core.home import cache_directory
 from k2k_assets.sandbox.ivy import Coordinates, download
 
 KAFKA = Path(__file__).with_name("kafka-4.3.1.jars")
@@ -27,19 +26,6 @@ _STAGING_PREFIX = ".fetching-"
 
 Checksums = Mapping[Coordinates, str]
 Downloader = Callable[[Sequence[Coordinates], Path], Path]
-
-
-def cache_directory() -> Path:
-    """Where jars are kept: `K2K_CACHE`, or `k2k-assets` below `XDG_CACHE_HOME` or `~/.cache`.
-
-    Raises:
-        K2KError: The user has no home directory.
-    """
-    own = os.environ.get("K2K_CACHE")
-    if own:
-        return expanded(own, "K2K_CACHE")
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else expanded("~/.cache", "K2K_CACHE")) / "k2k-assets"
 
 
 def fetch_jars(manifest: Path = KAFKA, downloader: Downloader = download) -> Path:

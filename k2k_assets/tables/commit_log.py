@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from k2k_assets.core.state_path import StatePath
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.positions import PositionRow
 from k2k_assets.tables import stored
@@ -31,7 +31,7 @@ def commit_log_frame(spark: SparkSession, positions: Iterable[PositionRow]) -> D
     return stored.validated(spark.createDataFrame(rows, CommitLogModel.to_structtype()), CommitLogModel, refusal)
 
 
-def write_commit_log(spark: SparkSession, pipeline: Pipeline, positions: Iterable[PositionRow]) -> Path:
+def write_commit_log(spark: SparkSession, pipeline: Pipeline, positions: Iterable[PositionRow]) -> StatePath:
     """Writes the table, and returns its directory. Raises as `commit_log_frame`."""
     return stored.write(commit_log_frame(spark, positions), pipeline, TABLE)
 

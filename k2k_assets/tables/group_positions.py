@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from k2k_assets.core.state_path import StatePath
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.tables import stored
@@ -68,7 +68,7 @@ def group_positions_frame(spark: SparkSession, positions: Iterable[GroupPosition
     return stored.validated(frame, GroupPositionsModel, refusal)
 
 
-def write_group_positions(spark: SparkSession, pipeline: Pipeline, positions: Iterable[GroupPosition]) -> Path:
+def write_group_positions(spark: SparkSession, pipeline: Pipeline, positions: Iterable[GroupPosition]) -> StatePath:
     """Writes the table, and returns its directory. Raises as `group_positions_frame`."""
     return stored.write(group_positions_frame(spark, positions), pipeline, TABLE)
 

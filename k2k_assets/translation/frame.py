@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
@@ -46,7 +46,7 @@ class FrameIndex:
         source_logs: High watermark of each source partition; empty if the source does not answer.
     """
 
-    root: Path
+    root: IndexRoot
     manifest: Manifest
     routes: Routes
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)

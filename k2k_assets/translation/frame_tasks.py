@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS
 from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.translation.answers import PositionAnswers, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 
@@ -56,7 +56,7 @@ class IndexMaps:
         manifest: Manifest of the version.
     """
 
-    def __init__(self, root: Path, manifest: Manifest) -> None:
+    def __init__(self, root: IndexRoot, manifest: Manifest) -> None:
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
         self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
@@ -101,7 +101,7 @@ class FrameTask:
         source_logs: High watermarks on the source; a position beyond one belongs to a former log.
     """
 
-    root: Path
+    root: IndexRoot
     manifest: Manifest
     routes: Routes
     reverse: bool

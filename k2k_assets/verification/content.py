@@ -48,11 +48,12 @@ from k2k_assets.verification.sampling import next_budget, size
 from k2k_assets.verification.unmapped import Span, to_read, unmapped
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict
 from k2k_assets.verification.verified import MappedRecord, Verified, updated
-from k2k_assets.verification.verified_notes import Ground, Known, VerifiedNotes
+from k2k_assets.verification.verified_notes import Ground, Known, NotedMeanwhile, VerifiedNotes
 
 _NEAR = 1000
 SECONDS = 20.0
 """After so many seconds no further round is begun."""
+_ATTEMPTS = 5
 _FIRST_SECONDS = 0.75
 """Share of `SECONDS` after which the second look begins, even if fresh pieces are left."""
 
@@ -87,14 +88,18 @@ def _note(
     """Writes the notes on today's partitions; returns them, and the error if they could not be written."""
     ran_out = tally.pieces < len(plan.first) + len(plan.second)
     budget = next_budget(known.budget, sum(size(each.ranges) for each in tally.compared.values()), ran_out)
-    try:
-        with notes.locked():
-            verified = _verified(plan, tally, notes.read().verified, known.turn)
-            notes.write(known.turn, budget, {plan.today[tp]: each for tp, each in verified.items()})
-    except OSError as error:
-        why = f"how far this is verified cannot be noted in {notes.path}: {error.strerror or error}"
-        return _verified(plan, tally, {}, known.turn), why
-    return verified, ""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            with notes.locked():
+                verified = _verified(plan, tally, notes.read().verified, known.turn)
+                notes.write(known.turn, budget, {plan.today[tp]: each for tp, each in verified.items()})
+            return verified, ""
+        except OSError as error:
+            if left and isinstance(error, NotedMeanwhile):
+                continue
+            why = f"how far this is verified cannot be noted in {notes.path}: {error.strerror or error}"
+            break
+    return _verified(plan, tally, {}, known.turn), why
 
 
 def _verified(

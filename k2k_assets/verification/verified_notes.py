@@ -1,8 +1,8 @@
 """The file beside the index that keeps how far the content is verified.
 
 It is moved and deleted together with the index, so each program that opens the same index continues from these notes,
-with Dagster or without, on any machine. If the file cannot be read, everything is compared again, and faults have to be
-found again.
+with Dagster or without, on any machine. In an object store the notes are numbered, as the manifests are. If the file
+cannot be read, everything is compared again, and faults have to be found again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.atomic_file import write_atomically
+from k2k_assets.core.object_folder import ObjectFolder
+from k2k_assets.core.state_path import StoreError
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.verified import Verified
 
 # Rises when a release makes the check stricter; then everything is compared again.
 _VERSION = 1
+_CONTENT = "content"
+
+
+class NotedMeanwhile(StoreError):
+    """Another evaluation has written notes since these were read: read them again."""
 
 
 class Ground(BaseModel):
@@ -90,14 +98,17 @@ class VerifiedNotes:
         ground: The present conditions; notes under other ones do not count.
     """
 
-    def __init__(self, root: Path, ground: Ground) -> None:
-        self.path = root / "checks" / "content.json"
+    def __init__(self, root: IndexRoot, ground: Ground) -> None:
+        self.path: Path | ObjectFolder = root / "checks" / "content.json"
+        if isinstance(root, ObjectFolder):
+            self.path = root / "checks"
         self._ground = ground
+        self._number = 0
 
     def read(self) -> Known:
         """Reads the notes; they are empty if the file cannot be read."""
         try:
-            document = _Document.model_validate_json(self.path.read_bytes())
+            document = _Document.model_validate_json(self._content())
         except (OSError, ValidationError):
             return Known()
         is_sound = document.ground == self._ground
@@ -109,6 +120,14 @@ class VerifiedNotes:
         }
         return Known(document.turn + 1, document.budget, verified)
 
+    def _content(self) -> bytes:
+        if isinstance(self.path, Path):
+            return self.path.read_bytes()
+        # What cannot be read keeps its number, so that what replaces it has a higher one.
+        newest = self.path.newest(_CONTENT)
+        self._number, content = newest or (0, b"")
+        return content
+
     def write(self, turn: int, budget: int, verified: Mapping[SourcePartition, Verified]) -> None:
         """Replaces the notes.
 
@@ -118,6 +137,7 @@ class VerifiedNotes:
             verified: Notes on each source partition.
 
         Raises:
+            NotedMeanwhile: In an object store: another evaluation has written notes since these were read.
             OSError: The directory cannot be written.
         """
         partitions = [
@@ -125,15 +145,26 @@ class VerifiedNotes:
             for at, each in sorted(verified.items())
         ]
         document = _Document(ground=self._ground, turn=turn, budget=budget, partitions=partitions)
-        write_atomically(self.path, document.model_dump_json() + "\n")
+        content = document.model_dump_json() + "\n"
+        if isinstance(self.path, Path):
+            write_atomically(self.path, content)
+        elif self.path.add(_CONTENT, self._number + 1, content.encode()):
+            self.path.forget(_CONTENT, self._number + 1)
+        else:
+            raise NotedMeanwhile(f"another evaluation has written notes in {self.path}")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Locks the notes, so that one evaluation at a time changes them; the lock ends with the process.
 
+        In an object store nothing is locked: `write` fails instead.
+
         Raises:
             OSError: The directory cannot be written.
         """
+        if isinstance(self.path, ObjectFolder):
+            yield
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with (self.path.parent / ".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.home import cache_directory
 from k2k_assets.sandbox.ivy import Coordinates
-from k2k_assets.sandbox.jars import KAFKA, cache_directory, fetch_jars, read_manifest
+from k2k_assets.sandbox.jars import KAFKA, fetch_jars, read_manifest
 
 JARS = {"com.example:one:1.0": b"first jar", "com.example.deep:two_2.13:0.3": b"second jar"}
 

@@ -24,6 +24,7 @@ from k2k_assets.mapping.index.portion_table import from_table, read_portions, to
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.read import IndexReader
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
 from k2k_assets.mapping.index.update import NewSegment, Update
@@ -113,7 +114,7 @@ class LocalJobs:
     topic: MappingTopic
     tasks: int = 2
 
-    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+    def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         batches, left = [], []
         for wanted in ranges:
             messages = self.topic.read(wanted)
@@ -133,7 +134,7 @@ class LocalJobs:
             portions += fold_rows(root, segment, mine)
         return NewSegment(to_table(portions), [rest for rest in left if rest.start < rest.end])
 
-    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
+    def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         merged: list[Portion] = []
         every = from_table(portions)
         for task in range(self.tasks):
@@ -141,14 +142,25 @@ class LocalJobs:
         return to_table(merged)
 
 
+def local(root: IndexRoot) -> Path:
+    """The directory of an index that lies on this machine."""
+    assert isinstance(root, Path)
+    return root
+
+
 @dataclass
 class LocalIndex:
     """An index of a mapping topic in memory."""
 
-    root: Path
+    root: IndexRoot
     topic: MappingTopic = field(default_factory=MappingTopic)
     retention: int | None = None
     now: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Its directory, on this machine."""
+        return local(self.root)
 
     def update(self) -> Manifest:
         jobs = LocalJobs(self.topic)

@@ -17,6 +17,7 @@ from k2k_assets.verification import sampling
 from k2k_assets.verification.sampling import Unverified, looks
 from k2k_assets.verification.verdict import Judgement, Verdict, VerifiedPosition
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_topic
+from k2k_assets_tests.support.mapping_topic import local
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.verification.world import NOW, World
 
@@ -138,7 +139,7 @@ def test_what_was_copied_anew_is_not_taken_for_verified(world: World) -> None:
 def test_a_doubt_has_it_begin_anew(world: World, doubt: str) -> None:
     _copied(world, 0, 260)
     _until_all_is_seen(world)
-    root = MappingIndex.open(world.hand.pipeline).root
+    root = local(MappingIndex.open(world.hand.pipeline).root)
     if doubt == "index":
         _without_segments(world)
     elif doubt == "settings":
@@ -161,7 +162,7 @@ def _change_settings(world: World) -> None:
 
 def _without_segments(world: World) -> None:
     """Files are lost: the next update builds the index from the start."""
-    root = MappingIndex.open(world.hand.pipeline).root
+    root = local(MappingIndex.open(world.hand.pipeline).root)
     shutil.rmtree(root / "segments")
 
 
@@ -182,7 +183,7 @@ def test_a_topic_that_was_created_anew_is_another_one(world: World) -> None:
 def test_an_index_of_an_earlier_release_has_no_identity_and_is_no_doubt(world: World) -> None:
     _copied(world, 0, 50)
     world.verdict("content")
-    root = MappingIndex.open(world.hand.pipeline).root
+    root = local(MappingIndex.open(world.hand.pipeline).root)
     manifest = read_manifest(root)
     assert manifest is not None
     assert manifest.identity
@@ -196,7 +197,7 @@ def test_an_index_of_an_earlier_release_has_no_identity_and_is_no_doubt(world: W
 def test_where_it_cannot_be_noted_the_verdict_says_so(world: World) -> None:
     _copied(world, 0, 20)
     world.verdict("content")
-    root = MappingIndex.open(world.hand.pipeline).root
+    root = local(MappingIndex.open(world.hand.pipeline).root)
     shutil.rmtree(root / "checks")
     (root / "checks").write_text("in the way")
     verdict = world.verdict("content")

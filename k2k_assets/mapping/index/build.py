@@ -6,20 +6,25 @@ Translation is in `k2k_assets.translation`, the checks of an index in `k2k_asset
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.home import index_directory
+from k2k_assets.core.object_folder import ObjectFolder
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import nowhere
 from k2k_assets.mapping.index import schemas
@@ -28,12 +33,14 @@ from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
     IndexIdentity,
     IndexOutdated,
+    IndexSuperseded,
     IndexUnusable,
     Manifest,
     read_manifest,
 )
 from k2k_assets.mapping.index.portion_columns import by_segment, coverage, files_of, mapped_of, of_segments
 from k2k_assets.mapping.index.portion_table import SOURCE, read_portions
+from k2k_assets.mapping.index.roots import IndexRoot, fetched, root_of
 from k2k_assets.mapping.index.storage import storage_errors_as_messages
 from k2k_assets.mapping.index.unread import Unread, check_identity, unread
 from k2k_assets.mapping.index.update import Update
@@ -41,7 +48,12 @@ from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.pipeline import Pipeline
 
 LOCK_SECONDS = 120.0
+# Each time one of the builds that work at once has made a version.
+_ATTEMPTS = 10
+_MOST_TASKS = 64
 _NOWHERE = nowhere("").topic
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class MappingIndex:
         portions: Table of portions: columns `portion_table.PORTIONS`, sorted by source partition and order.
     """
 
-    root: Path
+    root: IndexRoot
     manifest: Manifest
     portions: pa.Table
 
@@ -100,11 +112,13 @@ class MappingIndex:
         mapped = by_segment(self.portions, mapped_of(self.portions))
         return [segment.name for segment in self.manifest.segments if mapped.get(segment.name, 0) != segment.mapped]
 
-    def _files(self, rows: pa.Table) -> list[Path]:
-        return [self.root / SEGMENTS / segment / name for segment, name in sorted(files_of(rows))]
+    def _files(self, rows: pa.Table) -> list[tuple[str, str]]:
+        return sorted(files_of(rows))
 
-    def _read(self, spark: SparkSession, files: list[Path], *more: str) -> DataFrame:
-        paths = [file.as_uri() for file in files]
+    def _read(self, spark: SparkSession, files: list[tuple[str, str]], *more: str) -> DataFrame:
+        if isinstance(self.root, ObjectFolder):
+            return stored_runs(spark, self.root, files).select(*schemas.RUNS.names, *(m.split(".")[-1] for m in more))
+        paths = [(self.root / SEGMENTS / segment / name).as_uri() for segment, name in files]
         return spark.read.schema(schemas.RUNS).parquet(*paths).select(*schemas.RUNS.names, *more)
 
     def _valid(self, spark: SparkSession, runs: DataFrame, rows: pa.Table) -> DataFrame:
@@ -124,7 +138,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
     """Extends the index by all mapping records that are committed now.
 
     Args:
-        spark: Runs the jobs; driver and executors must share the index's directory.
+        spark: Runs the jobs; driver and executors must share the index's directory, or reach the object store.
         pipeline: The pipeline.
         source: The source cluster, which is asked for its id only.
         target: The cluster of the mapping topic and the commit topic.
@@ -132,10 +146,10 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
     Raises:
         IndexUnusable: The index belongs to another pipeline or cluster, must be built anew and cannot, is locked by
             another build that does not end, or its directory cannot be written.
-        Refused: The mapping topic does not exist.
+        Refused: The mapping topic does not exist, or the object store does not know conditional writes.
         ClusterUnreachable: A cluster does not answer.
     """
-    root = index_directory(pipeline.name, pipeline.index.path)
+    root = root_of(pipeline)
 
     def look(before: IndexIdentity | None) -> Unread:
         return unread(pipeline, source, target, before)
@@ -149,17 +163,71 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
         jobs=SparkJobs(spark, pipeline),
         look=look,
     )
-    with storage_errors_as_messages(root), _locked(root):
-        try:
-            manifest = update.run(read_manifest(root))
-        except IndexOutdated as outdated:
-            check_identity(pipeline, outdated.identity, target.cluster_id())
-            manifest = update.replace(outdated.identity)
+    with storage_errors_as_messages(root):
+        if isinstance(root, ObjectFolder):
+            manifest = updated_beside_others(update, root)
+        else:
+            with _locked(root):
+                manifest = _updated(update, pipeline, target)
         return MappingIndex(root, manifest, read_portions(root, manifest.directory))
+
+
+def _updated(update: Update, pipeline: Pipeline, target: Cluster) -> Manifest:
+    try:
+        return update.run(read_manifest(update.root))
+    except IndexOutdated as outdated:
+        check_identity(pipeline, outdated.identity, target.cluster_id())
+        return update.replace(outdated.identity)
+
+
+def updated_beside_others(update: Update, root: ObjectFolder) -> Manifest:
+    """Updates an index in an object store, where nothing keeps other builds away: who is slower begins again.
+
+    Raises:
+        IndexUnusable: As `update_index`.
+    """
+    for _ in range(_ATTEMPTS):
+        before = read_manifest(root)
+        try:
+            return update.run(before)
+        except IndexSuperseded as reason:
+            _log.info("%s: begun again from there", reason)
+        except (FileNotFoundError, PySparkException):
+            # Two builds further the files of the version from which this one began are gone.
+            if before == read_manifest(root):
+                raise
+            _log.info("other processes have updated the index in %s: begun again from there", root)
+    raise IndexUnusable(f"the index in {root} is updated by other processes all the time; wait for them")
 
 
 def _milliseconds(duration: timedelta | None) -> int | None:
     return None if duration is None else int(duration.total_seconds() * 1000)
+
+
+def stored_runs(spark: SparkSession, root: ObjectFolder, files: list[tuple[str, str]]) -> DataFrame:
+    """The runs in files of segments in an object store, which the tasks fetch; Spark needs no client of it.
+
+    Args:
+        spark: The session.
+        root: Directory of the index.
+        files: Segment and name of each file.
+
+    Returns:
+        Columns `schemas.RUNS`, and `file_name`.
+    """
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        for segment, name in (pair.values() for batch in batches for pair in batch.to_pylist()):
+            with pq.ParquetFile(fetched(root, SEGMENTS, segment, name)) as file:
+                for batch in file.iter_batches(columns=schemas.RUNS.names):
+                    columns = [batch.column(field.name).cast(field.type) for field in of_runs]
+                    named = pa.repeat(pa.scalar(name), len(batch))
+                    yield pa.RecordBatch.from_arrays([*columns, named], schema=result)
+
+    of_runs = list(to_arrow_schema(schemas.RUNS))
+    result = pa.schema([*of_runs, pa.field("file_name", pa.string(), nullable=False)])
+    frame = spark.createDataFrame(files, "segment string, name string")
+    return frame.repartition(max(1, min(len(files), _MOST_TASKS))).mapInArrow(read, from_arrow_schema(result))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_tabl
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.update import NewSegment
 from k2k_assets.pipeline import Pipeline
@@ -51,7 +51,7 @@ class SparkJobs:
         properties = pipeline.client_properties("target", "consumer")
         self._properties = {**properties, "isolation.level": "read_committed"}
 
-    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+    def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         """See `Jobs`."""
         records = _records(self._spark, self._properties, ranges, self._group, self._ignore, most)
 
@@ -69,7 +69,7 @@ class SparkJobs:
         portions = found.filter(pa.compute.invert(is_progress))
         return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
 
-    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
+    def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
 
         def write(batches: Iterable[Any]) -> Iterator[Any]:

@@ -7,6 +7,8 @@
 ```
 
 Files of a version and its segments are kept while the manifest names the version as the current one or as one to keep.
+In an object store the manifests are numbered (`manifests/00000003.json`), and each is created where there is none; see
+`roots.py`.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.object_folder import ObjectFolder
 
 VERSION = 2
 MANIFEST = "manifest.json"
+MANIFESTS = "manifests"
 VERSIONS = "versions"
 SEGMENTS = "segments"
 
 
 class IndexUnusable(K2KError):
     """There is no mapping index here, or none that this release and pipeline can use."""
+
+
+class IndexSuperseded(IndexUnusable):
+    """Another build has made a version meanwhile; this one has to begin from there."""
 
 
 class _Model(BaseModel):
@@ -124,36 +132,61 @@ class IndexOutdated(IndexUnusable):
         identity: The identity of the index.
     """
 
-    def __init__(self, path: Path, identity: IndexIdentity) -> None:
+    def __init__(self, path: Path | str, identity: IndexIdentity) -> None:
         super().__init__(f"{path} is of an older release: materialize offset_mappings, which builds the index anew")
         self.identity = identity
 
 
-def read_manifest(root: Path) -> Manifest | None:
+def read_manifest(root: Path | ObjectFolder) -> Manifest | None:
     """Reads the manifest of an index; None if there is no index.
 
     Raises:
         IndexOutdated: An older release wrote the manifest.
         IndexUnusable: The manifest cannot be read, or a newer release wrote it.
+        StoreError: The object store does not answer.
     """
+    if isinstance(root, ObjectFolder):
+        newest = root.newest(MANIFESTS)
+        if newest is None:
+            return None
+        number, content = newest
+        return _parsed(f"{root}/{MANIFESTS}/{number:08}.json", content)
     path = root / MANIFEST
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return _parsed(path, content)
+
+
+def _parsed(path: Path | str, content: bytes) -> Manifest:
+    try:
+        document: dict[str, Any] = json.loads(content)
         version = document.get("version")
         if version == 1:
             raise IndexOutdated(path, IndexIdentity.model_validate(document))
         if version != VERSION:
             raise IndexUnusable(f"{path}: version {version!r} is unknown here; upgrade k2k")
         return Manifest.model_validate(document)
-    except FileNotFoundError:
-        return None
     except (ValueError, AttributeError, ValidationError) as error:
         raise IndexUnusable(f"{path} cannot be read ({error}); delete the directory, it is built anew") from None
 
 
-def switch(root: Path, manifest: Manifest) -> None:
-    """Makes a version the current one; all files that the manifest names must be written before."""
-    write_atomically(root / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+def switch(root: Path | ObjectFolder, manifest: Manifest) -> None:
+    """Makes a version the current one; all files that the manifest names must be written before.
+
+    Raises:
+        IndexSuperseded: In an object store: another build was quicker.
+        Refused: The object store does not know conditional writes.
+        OSError: The manifest cannot be written.
+    """
+    content = manifest.model_dump_json(indent=1) + "\n"
+    if isinstance(root, Path):
+        write_atomically(root / MANIFEST, content)
+    elif root.add(MANIFESTS, manifest.number, content.encode()):
+        root.forget(MANIFESTS, manifest.number)
+    else:
+        raise IndexSuperseded(f"another process has made version {manifest.number} of the index in {root}")
 
 
 def new_identity() -> str:

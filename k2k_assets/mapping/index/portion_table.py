@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
 from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange, by_source
+from k2k_assets.mapping.index.roots import IndexRoot, fetched, publish, writable
 
 _FILE = "portions.parquet"
 
@@ -126,14 +126,13 @@ def from_table(table: pa.Table) -> list[Portion]:
     return [from_row(row) for row in table.to_pylist()]
 
 
-def write_portions(root: Path, version: str, table: pa.Table) -> None:
+def write_portions(root: IndexRoot, version: str, table: pa.Table) -> None:
     """Writes the table of a new version, which no manifest names yet."""
-    path = root / VERSIONS / version / _FILE
-    path.parent.mkdir(parents=True)
-    with path.open("wb") as file:
+    with writable(root, VERSIONS, version, _FILE).open("xb") as file:
         pq.write_table(table, file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
+    publish(root, VERSIONS, version, _FILE)
 
 
 def complete(table: pa.Table) -> pa.Table:
@@ -144,7 +143,7 @@ def complete(table: pa.Table) -> pa.Table:
     return table.select(PORTIONS.names).cast(PORTIONS)
 
 
-def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:
+def read_portions(root: IndexRoot, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:
     """Reads the table of a version; columns that an older release did not write are empty.
 
     Args:
@@ -155,6 +154,6 @@ def read_portions(root: Path, version: str, columns: Sequence[str] = PORTIONS.na
     Raises:
         FileNotFoundError: The version was removed, because later ones have replaced it.
     """
-    with (root / VERSIONS / version / _FILE).open("rb") as file:
+    with fetched(root, VERSIONS, version, _FILE).open("rb") as file:
         table = pq.ParquetFile(file).read(columns=list(columns), use_threads=False)
     return complete(table) if list(columns) == PORTIONS.names else table

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_rule, by_target, covered_ranges
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.versions import open_version
@@ -53,7 +53,7 @@ class IndexReader:
         return cls.of(root, manifest, table)
 
     @classmethod
-    def of(cls, root: Path, manifest: Manifest, portions: pa.Table) -> IndexReader:
+    def of(cls, root: IndexRoot, manifest: Manifest, portions: pa.Table) -> IndexReader:
         """Makes a reader of a version that is opened already."""
         return cls(manifest, PortionsBySource(portions), SegmentReader(root))
 

@@ -22,6 +22,7 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import SEGMENTS
 from k2k_assets.mapping.index.portions import Portion, PortionPiece, last_run
+from k2k_assets.mapping.index.roots import IndexRoot, fetched, publish, writable
 
 ROWS_PER_GROUP = 16_384
 _GROUPS_KEPT = 64
@@ -51,9 +52,9 @@ class SegmentFile:
         name: Name of the file; no other task writes to it, not even another attempt of the same task.
     """
 
-    def __init__(self, root: Path, segment: str) -> None:
+    def __init__(self, root: IndexRoot, segment: str) -> None:
         self.name = f"{uuid.uuid4().hex}.parquet"
-        self._path = root / SEGMENTS / segment / self.name
+        self._place = (root, SEGMENTS, segment, self.name)
         self._file: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
@@ -73,6 +74,8 @@ class SegmentFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+            if kind is None:
+                publish(*self._place)
 
     def add(self, source: SourcePartition, target: Target, runs: RunTable) -> PortionPiece:
         """Appends runs of one source partition into one target partition; at least one run."""
@@ -105,8 +108,7 @@ class SegmentFile:
 
     def _write(self, table: pa.Table, rows_per_group: int) -> None:
         if self._writer is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("xb")
+            self._file = writable(*self._place).open("xb")
             self._writer = pq.ParquetWriter(
                 self._file,
                 RUNS,
@@ -139,7 +141,7 @@ class SegmentReader:
         root: Directory of the index.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: IndexRoot) -> None:
         self._root = root
         self._footers: dict[Path, pq.FileMetaData] = {}
         # Row groups are cached, because many small pieces share one, and neighbouring look-ups need the same one.
@@ -156,8 +158,9 @@ class SegmentReader:
 
         Raises:
             FileNotFoundError: The segment was removed, because later versions do not need it.
+            StoreError: The object store does not answer.
         """
-        path = self._root / SEGMENTS / portion.segment / portion.file
+        path = fetched(self._root, SEGMENTS, portion.segment, portion.file)
         groups, first_row = _groups(self._footer(path), piece, start, end)
         read = self._one_group(path, *groups) if len(groups) == 1 else self._columns(path, *groups)
         low, after = max(0, piece.first_row - first_row), piece.first_row + piece.rows - first_row

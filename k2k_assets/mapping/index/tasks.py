@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,11 +17,12 @@ from k2k_assets.mapping.index.portions import (
     settings_ranges,
     skipped_ranges,
 )
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
 
 
-def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
+def fold_rows(root: IndexRoot, segment: str, rows: pa.Table) -> list[Portion]:
     """Folds mapping records into one file of a segment.
 
     Args:
@@ -58,7 +58,7 @@ def fold_rows(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
     return portions
 
 
-def merge_portions(root: Path, segment: str, portions: Iterable[Portion]) -> list[Portion]:
+def merge_portions(root: IndexRoot, segment: str, portions: Iterable[Portion]) -> list[Portion]:
     """Writes the valid runs of portions anew, as one file of a segment.
 
     Args:

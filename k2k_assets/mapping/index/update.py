@@ -10,15 +10,23 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
+from k2k_assets.core.object_folder import ObjectFolder
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.manifest import IndexIdentity, IndexUnusable, Manifest, new_name, read_manifest, switch
+from k2k_assets.mapping.index.manifest import (
+    IndexIdentity,
+    IndexSuperseded,
+    IndexUnusable,
+    Manifest,
+    new_name,
+    read_manifest,
+    switch,
+)
 from k2k_assets.mapping.index.merging import Ageing, candidates, to_merge
 from k2k_assets.mapping.index.portion_columns import (
     by_segment,
@@ -30,6 +38,7 @@ from k2k_assets.mapping.index.portion_columns import (
     runs_of,
 )
 from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.segment_files import SegmentReader
 from k2k_assets.mapping.index.state import IndexState
 from k2k_assets.mapping.index.unread import Unread, missing_from
@@ -62,7 +71,7 @@ class NewSegment:
 class Jobs(Protocol):
     """The heavy work of an update, which runs outside the driver."""
 
-    def fold(self, root: Path, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
+    def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         """Writes a segment with the mapping records in ranges of the mapping topic.
 
         Args:
@@ -73,7 +82,7 @@ class Jobs(Protocol):
         """
         ...
 
-    def merge(self, root: Path, segment: str, portions: pa.Table) -> pa.Table:
+    def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """Writes a segment with the valid runs of portions.
 
         Args:
@@ -99,7 +108,7 @@ class Update:
         clock: Milliseconds since the epoch.
     """
 
-    root: Path
+    root: IndexRoot
     pipeline: str
     group: str
     mapping_topic: str
@@ -116,11 +125,14 @@ class Update:
 
         Raises:
             IndexUnusable: The index must be built from the start, and the mapping topic has lost records of it.
+            IndexSuperseded: In an object store another build was quicker; begin again.
+            OSError: The index cannot be read or written.
         """
         if before:
             remove_what_nobody_needs(self.root, before)
         state = self._state(before) if before else IndexState()
         if state is None:
+            self._ensure_newest(before)
             _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
             return self._anew(before, "files of it are missing")
         new = self.look(before)
@@ -135,6 +147,11 @@ class Update:
         current = read_manifest(self.root)
         # In one round, because records of a source partition that lie in several partitions are sorted only together.
         return self._from_the_start(current, "a mapping record is older than what is in it", None)
+
+    def _ensure_newest(self, before: Manifest | None) -> None:
+        """Files may be gone because other builds, which no lock keeps away, have replaced the version meanwhile."""
+        if isinstance(self.root, ObjectFolder) and read_manifest(self.root) != before:
+            raise IndexSuperseded(f"another process has updated the index in {self.root}")
 
     def replace(self, old: IndexIdentity) -> Manifest:
         """Builds the index of an older release anew.
@@ -176,6 +193,11 @@ class Update:
         topics = {"mapping_topic_id": new.mapping_topic_id, "earlier_topics": new.earlier_topics}
         doubtful = {"doubtful": sorted(state.doubtful)}
         manifest = before.model_copy(update={**seen, **topics, **doubtful})
+        if isinstance(self.root, ObjectFolder):
+            if manifest == before:
+                return before
+            # There each manifest has a number of its own.
+            manifest = manifest.model_copy(update={"number": before.number + 1})
         switch(self.root, manifest)
         return manifest
 

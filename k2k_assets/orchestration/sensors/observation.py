@@ -15,7 +15,6 @@ from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination.liveness import Presence, continuous_instances
 from k2k_assets.core.bulk import without_cycle_collection
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.answers import in_thread
@@ -23,6 +22,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
+from k2k_assets.mapping.index.roots import root_of
 from k2k_assets.orchestration.assets.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
@@ -112,8 +112,8 @@ def _assignments(pipeline: Pipeline, target: Cluster) -> Assignments:
 
 def _indexed(pipeline: Pipeline) -> dict[TopicPartition, int]:
     try:
-        manifest = read_manifest(index_directory(pipeline.name, pipeline.index.path))
-    except K2KError:
+        manifest = read_manifest(root_of(pipeline))
+    except (K2KError, OSError):
         return {}  # the asset reports the fault of the index
     return {TopicPartition(p.topic, p.partition): p.position for p in manifest.positions} if manifest else {}
 

@@ -18,6 +18,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import lost_executor
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import create_topic, delete_records, end_offsets, unique
+from k2k_assets_tests.support.mapping_topic import local
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -82,7 +83,7 @@ def test_reads_what_is_new_into_a_segment_of_its_own(spark: SparkSession, copy: 
     assert _update(spark, copy).manifest.directory == second.manifest.directory, "nothing new, so nothing is written"
     copy.mapping(topic, (9, 10), [])
     third = _update(spark, copy)
-    kept = {path.name for path in (third.root / VERSIONS).iterdir()}
+    kept = {path.name for path in (local(third.root) / VERSIONS).iterdir()}
     assert kept == {second.manifest.directory, third.manifest.directory}
 
 
@@ -101,7 +102,9 @@ def test_recopies_late_records_and_merged_segments(
     copy.mapping(topic, (8, 9), [(8, 52, 1)], generation=2)
     copy.mapping(topic, (0, 2), [(0, 0, 2)], partition=1, generation=2)
     index = _update(spark, copy)
-    assert len(list((index.root / SEGMENTS).iterdir())) == 3, "two of the version before, and the one that is left"
+    assert len(list((local(index.root) / SEGMENTS).iterdir())) == 3, (
+        "two of the version before, and the one that is left"
+    )
     assert len(index.manifest.segments) == 1
     assert _runs(spark, index) == [(topic, 0, 0, 0, 6), (topic, 0, 6, 50, 3), (topic, 1, 0, 0, 2)]
 
@@ -158,7 +161,7 @@ def test_an_index_of_an_older_release_is_built_anew_if_the_topic_has_everything(
     spark: SparkSession, copy: HandCopy, topic: str, clusters: KafkaSandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     copy.mapping(topic, (0, 5), [(0, 100, 5)])
-    root = _update(spark, copy).root
+    root = local(_update(spark, copy).root)
     document = json.loads((root / MANIFEST).read_text())
     older = json.dumps({**document, "version": 1})
     (root / MANIFEST).write_text(older)

@@ -17,6 +17,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.mapping_topic import local
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -64,13 +65,13 @@ def test_a_full_disk_and_a_place_that_cannot_be_written(
         updated(spark, pipeline)
     assert MappingIndex.open(pipeline).manifest == before.manifest
     # In the tasks too: the segments lie under something that is no directory.
-    segments = before.root / "segments"
-    segments.rename(before.root / "aside")
+    segments = local(before.root) / "segments"
+    segments.rename(local(before.root) / "aside")
     segments.write_bytes(b"")
     with pytest.raises(IndexUnusable, match=r"cannot be written: Not a directory"):
         updated(spark, pipeline)
     segments.unlink()
-    (before.root / "aside").rename(segments)
+    (local(before.root) / "aside").rename(segments)
 
     assert updated(spark, pipeline).manifest.mapped == 10
 

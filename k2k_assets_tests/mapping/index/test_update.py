@@ -26,6 +26,7 @@ from k2k_assets.mapping.index.manifest import (
 from k2k_assets.mapping.index.portion_table import from_table, read_portions
 from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
+from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.state import IndexState
 from k2k_assets_tests.support.mapping_topic import (
     LocalIndex,
@@ -112,7 +113,7 @@ def test_records_in_any_order_are_put_right(
 def test_an_update_adds_a_segment_and_leaves_the_others(index: LocalIndex) -> None:
     index.topic.write(*_appended(3))
     first = index.update()
-    files = {path: path.stat().st_mtime_ns for path in (index.root / SEGMENTS).rglob("*.parquet")}
+    files = {path: path.stat().st_mtime_ns for path in (index.folder / SEGMENTS).rglob("*.parquet")}
     index.topic.write(*_appended(3, first=3))
     second = index.update()
     assert [s.name for s in second.segments][:1] == [s.name for s in first.segments]
@@ -163,7 +164,7 @@ def test_a_backlog_is_read_in_rounds_that_a_crash_does_not_undo(
     index.topic.positions = [NotedPosition(topic="s", partition=0, source_topic_id="sid", position=20, records=20)]
     switched: list[Manifest] = []
 
-    def crash_at_the_third(root: Path, manifest: Manifest) -> None:
+    def crash_at_the_third(root: IndexRoot, manifest: Manifest) -> None:
         if len(switched) == 2:
             raise KeyboardInterrupt
         switch(root, manifest)
@@ -221,7 +222,7 @@ def _crash(patch: pytest.MonkeyPatch, step: str, after: bool) -> None:
 
 
 def _left_on_disk(index: LocalIndex) -> tuple[set[str], set[str]]:
-    versions, segments = ({path.name for path in (index.root / folder).iterdir()} for folder in (VERSIONS, SEGMENTS))
+    versions, segments = ({path.name for path in (index.folder / folder).iterdir()} for folder in (VERSIONS, SEGMENTS))
     return versions, segments
 
 
@@ -240,7 +241,7 @@ def test_an_index_of_which_files_are_gone_is_built_anew(index: LocalIndex, gone:
         index.topic.write(*_appended(5, first))
         index.update()
     before = index.maps()
-    oldest = min((index.root / gone).iterdir()) if gone == SEGMENTS else max((index.root / gone).iterdir())
+    oldest = min((index.folder / gone).iterdir()) if gone == SEGMENTS else max((index.folder / gone).iterdir())
     shutil.rmtree(oldest)
     index.topic.write(*_appended(1, first=10))
     index.update()
@@ -251,7 +252,7 @@ def test_an_index_of_which_files_are_gone_is_built_anew(index: LocalIndex, gone:
 def test_an_index_of_which_files_are_gone_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:
     index.topic.write(*_appended(5))
     index.update()
-    shutil.rmtree(index.root / SEGMENTS)
+    shutil.rmtree(index.folder / SEGMENTS)
     index.topic.expire()
     with pytest.raises(IndexUnusable, match=r"files of it are missing, but .* Delete the directory to build it"):
         index.update()

@@ -40,6 +40,7 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
+from k2k_assets_tests.support.mapping_topic import local
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
@@ -282,7 +283,7 @@ def test_what_an_index_that_was_built_anew_has_lost_is_unknown(
         whole = [(3, "exact"), (300, "exact"), (303, "exact"), (500, "exact"), (505, "exact")]
         assert answers(of(mappings, topic, lowest=0), *asked) == whole
 
-        shutil.rmtree(index_directory(copy.pipeline.name, copy.pipeline.index.path))
+        shutil.rmtree(str(index_directory(copy.pipeline.name, copy.pipeline.index.path)))
         delete_records(copy.target.servers, copy.pipeline.offset_mapping.topic, 0, _offset_of(copy, topic, 30))
         update_index(spark, copy.pipeline, copy.source, copy.target)
         mappings._index.refresh()
@@ -347,7 +348,7 @@ def test_what_an_index_whose_files_are_gone_had_is_read_from_the_topic(
     index = update_index(spark, copy.pipeline, copy.source, copy.target)
     copy.mapping(topic, (10, 20), [(10, 10, 10)])
     with live(copy) as mappings:
-        shutil.rmtree(index.root / "segments")
+        shutil.rmtree(local(index.root) / "segments")
         assert of(mappings, topic, lowest=0).covered == (Covered(10, 20),)
         mappings.catch_up([])
         assert runs(of(mappings, topic, lowest=0)) == [(0, 0, 5), (7, 6, 2), (10, 10, 10)]

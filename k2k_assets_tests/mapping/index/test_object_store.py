@@ -286,3 +286,25 @@ def test_what_is_pruned_goes_from_the_store_two_versions_later(index: StoredInde
         index.update()
     assert oldest.segments[0].name not in index.left()[1]
     assert index.left() == index.needed()
+
+
+def test_of_two_builds_that_make_one_version_the_slower_goes_on_from_the_other_one(index: StoredIndex) -> None:
+    index.topic.write(*_appended(2))
+    index.update()
+    made: list[bytes] = []
+
+    def meet(step: str) -> None:
+        if step.startswith("before") and step.endswith("/00000002.json") and not made:
+            made.append(b"")
+            with index.machines.on("quicker"):
+                index.topic.write(*_appended(1, 3))
+                index.update()
+                made[0] = index.root.read("manifests/00000002.json")
+
+    index.topic.write(*_appended(1, 2))
+    with index.machines.on("slower", meet):
+        manifest = index.update()
+    assert index.root.read("manifests/00000002.json") == made[0], "it stays that of the quicker one"
+    assert (manifest.number, manifest.records_read) == (2, 4), "nothing was left to add"
+    with index.machines.on("elsewhere"):
+        assert index.maps() == folded_at_once(_appended(4))

@@ -59,6 +59,7 @@ class _Value(wire.Value, frozen=True):
     epoch_end: int | None = field(default=None, name="leaderEpochEnd")
     log_start: int | None = None
     target_began: int | None = None
+    target_accepted: int | None = None
     overridden: _Overridden | None = None
     dropped: int = 0
 
@@ -115,6 +116,8 @@ class CommitRecord:
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
         target_began: Target offset at which copying began behind the copy of another tool (`k2k-tool adopt`); None if
             no such copy was adopted.
+        target_accepted: End of the target partition when what others wrote to it was accepted by hand. While it is the
+            target end, no record and no commit marker of ours lies before it. None if nothing was accepted.
         dropped: Records left out on purpose by this generation so far.
     """
 
@@ -142,6 +145,7 @@ class CommitRecord:
     epoch_end: int | None = None
     log_start: int | None = None
     target_began: int | None = None
+    target_accepted: int | None = None
     dropped: int = 0
     version: ClassVar[int] = VERSION
 

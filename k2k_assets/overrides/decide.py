@@ -200,6 +200,7 @@ def commit_record(
         target_topic_id=facts.target_topic_id,
         target_end=_target_end(facts, request),
         target_began=_target_began(facts, request),
+        target_accepted=_target_accepted(facts, request),
         generation=generation,
         slot=0,
         sequence=1,
@@ -234,6 +235,14 @@ def _target_end(facts: PartitionFacts, request: Request) -> int | None:
     if request.foreign_records or facts.new_target:
         return facts.target_end
     return facts.record.target_end
+
+
+def _target_accepted(facts: PartitionFacts, request: Request) -> int | None:
+    """The target end, where it is that of what others have written; an earlier one while the end stays."""
+    end = _target_end(facts, request)
+    if request.adopts is not None or end is None or facts.record is None:
+        return None
+    return end if request.foreign_records or facts.new_target else facts.record.target_accepted
 
 
 def _target_began(facts: PartitionFacts, request: Request) -> int | None:

@@ -179,6 +179,21 @@ def test_the_only_position_is_set_anew_when_it_cannot_be_read(
     assert fixture.values(topic) == [b"a", b"b", b"b"]
 
 
+def test_a_foreign_record_right_behind_the_accepted_ones_does_not_pass_as_a_marker(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("shared"))
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic)
+    produce(source, topic, [b"ours"] * 2)
+    assert copy(fixture.pipeline).stopped == {}
+    produce(target, topic, [b"foreign"])
+    produce(source, topic, [b"ours"] * 2)
+    fixture.remedy(told(copy(fixture.pipeline))[topic])
+    produce(target, topic, [b"foreign"])
+    assert "1 record at" in told(copy(fixture.pipeline))[topic]
+
+
 def test_foreign_records_are_accepted_but_not_those_that_come_later(
     clusters: KafkaSandbox, tmp_path: Path, capsys: Any
 ) -> None:

@@ -171,7 +171,8 @@ def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:
     one = decide_override(facts(), "current", request(foreign_records=True))
     record, mapping = records(tmp_path, one, foreign_records=True)
     assert describe_override(one) == "t-0: 100 -> 100   accepts what others wrote to the target partition"
-    assert (record.position, record.leader_epoch, record.target_end) == (100, 3, 95)
+    assert (record.position, record.leader_epoch, record.target_end, record.target_accepted) == (100, 3, 95, 95)
+    assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "") == record
     assert mapping is not None, "the content check has to know that others' records may lie there"
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (100, 100, ())
     other = decide_override(facts(target_topic="u"), "current", request(foreign_records=True))

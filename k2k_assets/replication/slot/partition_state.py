@@ -32,6 +32,7 @@ class PartitionState:
         began: Position at which copying of the partition began; None if nobody noted it.
         log_start: Log start of the source partition at that time; None if nobody noted it.
         target_began: Target offset at which copying began behind the copy of another tool; None if there is none.
+        target_accepted: End of the target partition when what others wrote to it was accepted; None if nothing was.
         dropped: Ranges of the records in hand that were left out on purpose.
         kept_to: Offset after the last record in hand that was not; 0 if there is none.
         records: Records copied by this generation, including those in hand.
@@ -53,6 +54,7 @@ class PartitionState:
     unreleased: bool = False
     log_start: int | None = None
     target_began: int | None = None
+    target_accepted: int | None = None
     left_out: int = 0
     dropped: list[DroppedRange] = field(default_factory=list)
     kept_to: int = 0
@@ -68,7 +70,7 @@ class PartitionState:
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start = record.log_start
         if record.target_topic_id == plan.target_topic_id:
-            state.target_began = record.target_began
+            state.target_began, state.target_accepted = record.target_began, record.target_accepted
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:
@@ -142,6 +144,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         began=state.began,
         log_start=state.log_start,
         target_began=state.target_began,
+        target_accepted=state.target_accepted,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
         dropped=state.left_out,
     )

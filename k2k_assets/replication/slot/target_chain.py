@@ -80,7 +80,8 @@ class TargetChain:
         for source, state in states.items():
             if state.target_end is None:
                 continue
-            if state.target_end == state.target_began:  # the end of an adopted copy; the markers in it are not ours
+            # The end of an adopted copy, or of what others wrote and was accepted: no marker of ours follows there.
+            if state.target_end in (state.target_began, state.target_accepted):
                 self._expected[source] = state.target_end
                 self._unmarked.add(source)
             else:

@@ -140,14 +140,15 @@ def test_outside_transactions_there_are_no_markers() -> None:
         own.follow([stretch(18, 2)])
 
 
-def test_behind_an_adopted_copy_there_is_no_marker_of_ours() -> None:
-    """One record of the other tool, right behind what was adopted, lies where our marker would."""
+@pytest.mark.parametrize("known_as", ["target_began", "target_accepted"])
+def test_behind_an_adopted_copy_and_accepted_records_there_is_no_marker_of_ours(known_as: str) -> None:
+    """One record of others, right behind what was adopted or accepted, lies where our marker would."""
     asked: Asked = []
 
     def adopted(found: int) -> TargetChain:
         own = chain(asked, found)
         known = states({SOURCE: (0, 10)})
-        known[SOURCE].target_began = 10
+        setattr(known[SOURCE], known_as, 10)
         own.start(known)
         return own
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @pipeline_files
 @click.option(
     "--reverse-file", "reverse_files", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the pipeline from the target back to the source, if there is one. Repeat it as -f.",
+    help="File of the pipeline from the target back to the source, if there is one. Repeat it as -f. A bidirectional "
+    "pipeline finds the mappings of that one without it.",
 )  # fmt: skip
 @template_engine
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
@@ -69,7 +70,8 @@ def _row_line(row: BackRow) -> str:
     held = f"{row.on_source.offset:,}" if row.on_source else "-"
     there = f"{row.offset:,}" if row.offset >= 0 else "-"
     targets = ", ".join(f"{target} at {committed.offset:,}" for target, committed in row.targets)
-    return f"  {row.source}: {held} -> {there if row.commit else 'stays'}  {row.decision}  (target {targets})"
+    again = f", {plural(row.again, 'record')}" if row.again else ""
+    return f"  {row.source}: {held} -> {there if row.commit else 'stays'}  {row.decision}{again}  (target {targets})"
 
 
 def _writes(plans: Sequence[FailbackPlan]) -> str:

@@ -26,7 +26,7 @@ _log = logging.getLogger("k2k.groups")
 _QUIET_SECONDS = 60.0
 _SPARE_LINES = 7
 # States that need no attention.
-_FINE = ("exact", "ahead", "waiting")
+_FINE = ("exact", "ahead", "waiting", "may be read again")
 
 
 class GroupStatus(NamedTuple):
@@ -38,6 +38,7 @@ class GroupStatus(NamedTuple):
         left_on_source: Offsets left to read on the source.
         left_on_target: Offsets left to read on the target, from the translated positions.
         committed: Whether the poll committed it.
+        again: Records that it reads again, as far as the mappings tell.
     """
 
     group: str
@@ -45,6 +46,7 @@ class GroupStatus(NamedTuple):
     left_on_source: int
     left_on_target: int
     committed: bool
+    again: int = 0
 
     @property
     def fine(self) -> bool:
@@ -54,7 +56,8 @@ class GroupStatus(NamedTuple):
     @property
     def state(self) -> str:
         """The states of its partitions, as text."""
-        return ", ".join(f"{count} {word}" if len(self.words) > 1 else word for word, count in self.words.items())
+        words = ", ".join(f"{count} {word}" if len(self.words) > 1 else word for word, count in self.words.items())
+        return f"{words} ({plural(self.again, 'record')})" if self.again else words
 
 
 def statuses(result: PollResult) -> list[GroupStatus]:
@@ -69,6 +72,7 @@ def statuses(result: PollResult) -> list[GroupStatus]:
                 sum(source.left or 0 for source in {source for line in lines for source in line.sources}),
                 sum(line.target.left or 0 for line in lines if line.target),
                 any(line.committed for line in lines),
+                sum(line.again for line in lines),
             )
         )
     return found
@@ -110,6 +114,7 @@ def summary(name: str, result: PollResult) -> str:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"{partition} is unknown: {why}" for partition, why in sorted(result.unproven.items())]
     return "\n".join([f"{name}: {poll_line(result)}", *(f"  {line}" for line in lines)])
 
 
@@ -165,10 +170,14 @@ class GroupLines:
         for group, state in news.items():
             if self._told.get(group) != state:
                 _log.warning("group %s: %s", group, state)
-        for partition, why in result.offline_partitions.items():
+        for partition, why in {**result.offline_partitions, **result.unproven}.items():
             if self._told.get(str(partition)) != why:
                 _log.warning("%s: %s", partition, why)
-        told = {**news, **result.failed, **{str(tp): why for tp, why in result.offline_partitions.items()}}
+        told = {
+            **news,
+            **result.failed,
+            **{str(tp): why for tp, why in {**result.unproven, **result.offline_partitions}.items()},
+        }
         new = told != self._told
         self._told = told
         if new or result.committed or self._clock() >= self._next:

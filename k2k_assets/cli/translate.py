@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from k2k_assets.translation import TranslatedCheckpoint, TranslatedOffset
 
 _WHAT_TO_DO = {
+    "may be read again": "nothing is skipped, and some records are read for a second time",
     "ahead": "beyond what is copied: the answer is the end of the copy, and moves with it",
     "unknown": "the mappings do not prove an answer: mapping was switched on later, mapping records are lost, or the "
     "position lies beyond the end of the log",
@@ -116,6 +117,7 @@ def _document(rows: list[TranslatedOffset], timestamp: int | None, side: str) ->
             f"{side}Partition": row.to_partition,
             f"{side}Offset": row.to_offset,
             "state": row.state,
+            **({"readAgain": row.read_again} if row.read_again else {}),
             **({"droppedBy": row.dropped_by} if row.dropped_by else {}),
         }
         for row in rows
@@ -145,6 +147,8 @@ def _words(rows: list[TranslatedOffset], timestamp: int | None, end: int | None)
         place = "nowhere" if row.to_topic is None else f"{row.to_topic}-{row.to_partition}"
         offset = "" if row.to_offset is None else f" at {row.to_offset}"
         note = f": {_what_to_do(row, end)}" if row.state in _WHAT_TO_DO else ""
+        if row.read_again:
+            note += f" ({row.read_again} that lie in another order there)"
         if row.dropped_by:
             note += f" (the record at {row.offset} was left out by the rule {row.dropped_by!r})"
         lines.append(f"  -> {place}{offset}   {row.state}{note}")

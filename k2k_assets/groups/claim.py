@@ -12,11 +12,11 @@ import time
 from k2k_assets.control.assignment_records import PARTITION
 from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.topic_follower import Replaced, TopicFollower
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.groups")

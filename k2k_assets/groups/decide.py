@@ -10,9 +10,9 @@ For each target partition the first rule that fits:
 | the target's group is no consumer group | not handled | no |
 | the target has a commit that is not ours, and `skip` | foreign | no |
 | the target has a later observation, and the guard is on | older | no |
-| the target has this offset already | exact, ahead, expired | only to renew a commit that may soon expire by age |
+| the target has this offset already | as translated | only to renew a commit that may soon expire by age |
 | the target's group has members | active | no |
-| all else, including a deliberate rewind | exact, ahead, expired | yes |
+| all else, including a deliberate rewind | as translated: exact, ahead, may be read again, expired | yes |
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class CommitDecision(StrEnum):
     EXACT = "exact"
     AHEAD = "ahead"  # ahead of the copy: committed at the end of the mappings, and refined as copying goes on
     WAITING = "waiting"  # copying of the partition has not begun: committed as soon as it has
+    MAY_REPEAT = "may be read again"  # both sides are written: `Row.again`
     EXPIRED = "expired"  # the record was deleted on the target: committed at the log start
     UNKNOWN = "unknown"
     NOT_REPLICATED = "not replicated"
@@ -77,6 +78,7 @@ class Row(NamedTuple):
         on_target: The group's commit on the target before this poll; None if there was none.
         decision: The decision.
         commit: Whether to commit `offset`.
+        again: Number of records that the group reads again from `offset` on, as far as the mappings tell.
     """
 
     target: TopicPartition
@@ -85,6 +87,7 @@ class Row(NamedTuple):
     on_target: CommittedOffset | None
     decision: CommitDecision
     commit: bool
+    again: int = 0
 
     @property
     def metadata(self) -> str:
@@ -114,6 +117,7 @@ class GroupDecision(NamedTuple):
 _WORDS = {
     TranslationState.EXACT: CommitDecision.EXACT,
     TranslationState.AHEAD: CommitDecision.AHEAD,
+    TranslationState.MAY_REPEAT: CommitDecision.MAY_REPEAT,
     TranslationState.UNKNOWN: CommitDecision.UNKNOWN,
     TranslationState.NOT_REPLICATED: CommitDecision.NOT_REPLICATED,
 }
@@ -161,7 +165,7 @@ def _row(
         word = CommitDecision.ACTIVE
     else:
         commit = True
-    return Row(answer.target, answer.sources, offset, on_target, word, commit)
+    return Row(answer.target, answer.sources, offset, on_target, word, commit, answer.again)
 
 
 def _place(answer: Answer, ends: Ends | None) -> tuple[int, CommitDecision]:

@@ -10,7 +10,8 @@ source and its commit on the target mean the same, because no record lies betwee
 
 With a reverse pipeline (target to source) the source partition also holds copies of records that were written on the
 target. Then a group continues at the first record that it has not read, be it an own record or a copy. That is known
-where one partition is copied to one, both ways; where records of several partitions lie mixed, it is unknown.
+where one partition is copied to one, both ways; where records of several partitions lie mixed, it is unknown. What it
+reads again there, because the two logs order records differently, is counted.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
-from k2k_assets.mapping.algebra.reverse import first_unread
+from k2k_assets.mapping.algebra.reverse import LogHere
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
 from k2k_assets.pipeline.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut, feeding
+from k2k_assets.translation.other_way import first_unread_back
 
 _UNREAD = CommittedOffset(0)
+# Stands for an unknown end: more may be copied than is mapped.
+_FAR = 2**62
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """Returns the map of a source partition."""
@@ -44,7 +48,7 @@ class FailbackDecision(StrEnum):
     """The decision on a group's return to one source partition."""
 
     EXACT = "exact"
-    MAY_REPEAT = "may be read again"  # at least once: the group may read records again that it has read on the target
+    MAY_REPEAT = "may be read again"  # the group (at least once: possibly) reads records again, see `BackRow.again`
     AHEAD = "ahead"  # the group stands behind the mappings on the target: it continues after the last mapped record
     EXPIRED = "expired"  # the record was deleted on the source: the group continues at the log start
     KEPT = "kept"  # the position on the source means the same already
@@ -82,6 +86,7 @@ class BackRow(NamedTuple):
         offset: The offset at which the group continues; -1 if it is not known.
         decision: The decision.
         commit: Whether to write `offset` to the source.
+        again: Number of records that the group reads again, as far as the mappings tell: where both sides are written.
     """
 
     source: TopicPartition
@@ -90,6 +95,7 @@ class BackRow(NamedTuple):
     offset: int
     decision: FailbackDecision
     commit: bool
+    again: int = 0
 
 
 class FailbackPlan(NamedTuple):
@@ -129,6 +135,7 @@ def plan_failback(
     reverse: Pipe | None = None,
     target_logs: Mapping[TopicPartition, int] | None = None,
     offline_partitions: Collection[TopicPartition] = (),
+    is_both_ways: bool = False,
 ) -> list[FailbackPlan]:
     """Plans the return of groups to the source.
 
@@ -142,6 +149,7 @@ def plan_failback(
         target_logs: High watermark of each target partition, read after the positions. A position beyond it belongs to
             a former log, so it is not known what was read. None: no such check.
         offline_partitions: Source partitions without a leader, of which it is not known whether they have a record.
+        is_both_ways: Whether records are written on the target as well, so that nothing is known without `reverse`.
 
     Returns:
         One plan for each group with a commit in a target partition, by name.
@@ -152,7 +160,7 @@ def plan_failback(
         for source in sources:
             fed[source] += targets
     fed_by = Counter(target for targets in fed.values() for target in targets)
-    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions, is_both_ways)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -187,6 +195,7 @@ class _Planner:
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
     offline_partitions: Collection[TopicPartition]
+    is_both_ways: bool = False
     _back_to: dict[TopicPartition, tuple[Set[Target], bool]] | None = None
     _went_to: dict[TopicPartition, list[TopicPartition]] = field(default_factory=dict)
 
@@ -208,7 +217,7 @@ class _Planner:
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.TRANSLATION, False)
         if self._is_unread_elsewhere(source, topics, group, on_source):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
-        offset, word = self._place(source, targets, dict(found))
+        offset, word, again = self._place(source, targets, dict(found))
         if (
             offset >= 0
             and on_source
@@ -216,7 +225,7 @@ class _Planner:
             and self._same(source, targets, on_source.offset, offset)
         ):
             return BackRow(source, found, on_source, on_source.offset, FailbackDecision.KEPT, False)
-        return BackRow(source, found, on_source, offset, word, offset >= 0)
+        return BackRow(source, found, on_source, offset, word, offset >= 0, again)
 
     def _with_former(self, source: TopicPartition, today: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Today's target partitions, and those of the same topic that a former routing copied the partition to."""
@@ -243,48 +252,65 @@ class _Planner:
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]
-    ) -> tuple[int, FailbackDecision]:
+    ) -> tuple[int, FailbackDecision, int]:
         ends = self.source_ends.get(source)
         if source in self.offline_partitions or not self.pipe.copied.offline_partitions.keys().isdisjoint(targets):
-            return NO_OFFSET, FailbackDecision.UNKNOWN
+            return NO_OFFSET, FailbackDecision.UNKNOWN, 0
         if ends is None or not all(target in self.pipe.copied.ends for target in targets):
-            return NO_OFFSET, FailbackDecision.NOT_REPLICATED
+            return NO_OFFSET, FailbackDecision.NOT_REPLICATED, 0
         if any(committed.offset > self.target_logs.get(tp, committed.offset) for tp, committed in found.items()):
-            return NO_OFFSET, FailbackDecision.UNKNOWN
-        offset, state = self._back(source, targets, found)
+            return NO_OFFSET, FailbackDecision.UNKNOWN, 0
+        offset, state, again = self._back(source, targets, found)
         if offset < 0:
-            return (
-                NO_OFFSET,
-                FailbackDecision.UNKNOWN if state is TranslationState.UNKNOWN else FailbackDecision.NOT_REPLICATED,
-            )
+            is_unknown = state is TranslationState.UNKNOWN
+            return NO_OFFSET, FailbackDecision.UNKNOWN if is_unknown else FailbackDecision.NOT_REPLICATED, 0
         if offset < ends.start:
-            return ends.start, FailbackDecision.EXPIRED
+            return ends.start, FailbackDecision.EXPIRED, again
         if state is TranslationState.AHEAD:
-            return min(offset, ends.end), FailbackDecision.AHEAD
-        repeats = self._may_repeat(source, found)
-        return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT
+            return min(offset, ends.end), FailbackDecision.AHEAD, again
+        repeats = state is TranslationState.MAY_REPEAT or self._may_repeat(source, found)
+        return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT, again
 
     def _back(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]
-    ) -> tuple[int, TranslationState]:
+    ) -> tuple[int, TranslationState, int]:
         mapping = self.pipe.map_of(source)
         copied_back = self._copied_back(source)
         if copied_back and (len(targets) > 1 or copied_back != set(targets)):
-            return NO_OFFSET, TranslationState.UNKNOWN
+            return NO_OFFSET, TranslationState.UNKNOWN, 0
+        if self.is_both_ways and not copied_back and not all(self._is_copied_back(tp, source) for tp in targets):
+            return NO_OFFSET, TranslationState.UNKNOWN, 0
         if len(targets) > 1:
             read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
-            return combine_back(mapping, read_to)
+            return *combine_back(mapping, read_to), 0
         (target,) = targets
         position = found[target].offset
+        if self.reverse and (copied_back or self._is_copied_back(target, source)):
+            return self._both_ways(self.reverse, source, target, position)
         mapped_to = self.pipe.copied.ends[target].end
         back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
-        offset, state = int(back.offsets[0]), TranslationState(int(back.states[0]))
-        if self.reverse and copied_back and state is not TranslationState.UNKNOWN:
-            other, here = self.reverse.map_of(target), self.reverse.target(source)
-            if here not in other.runs:
-                return NO_OFFSET, TranslationState.UNKNOWN
-            return first_unread(mapping, self.pipe.target(target), other, here, position)
-        return offset, state
+        return int(back.offsets[0]), TranslationState(int(back.states[0])), 0
+
+    def _both_ways(
+        self, reverse: Pipe, source: TopicPartition, target: TopicPartition, position: int
+    ) -> tuple[int, TranslationState, int]:
+        """The first record on the source, be it an own one or a copy, that a group has not read on the target."""
+        here = reverse.copied.ends.get(source)
+        if here is None:
+            return NO_OFFSET, TranslationState.UNKNOWN, 0
+        mapping, other = self.pipe.map_of(source), reverse.map_of(target)
+        end = None if reverse.copied.source_ends is None else reverse.copied.source_ends.get(target, _FAR)
+        log = LogHere(here.start, here.end, end, self.pipe.copied.source_ends is not None)
+        sides = mapping, self.pipe.target(target), other, reverse.target(source)
+        unread = first_unread_back(*sides, np.array([position]), log)
+        return int(unread.offsets[0]), TranslationState(int(unread.states[0])), int(unread.again[0])
+
+    def _is_copied_back(self, target: TopicPartition, source: TopicPartition) -> bool:
+        """Whether the reverse pipeline copies a target partition to the source partition, though nothing came yet."""
+        reverse = self.reverse
+        if reverse is None or target not in reverse.copied.positions or not _may_go_to(reverse.routing, target, source):
+            return False
+        return reverse.routing.partition == "source" and bool(reverse.map_of(target).covered)
 
     def _copied_back(self, source: TopicPartition) -> set[TopicPartition]:
         """The target partitions of which a source partition holds copies, or may hold unmapped copies."""
@@ -301,8 +327,8 @@ class _Planner:
         }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        if self.pipe.copied.source_ends is None:
-            return False  # exactly once: all readable records are mapped
+        if self.pipe.copied.source_ends is None or self.reverse:
+            return False  # exactly once: all readable records are mapped; both ways: the state says it
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)

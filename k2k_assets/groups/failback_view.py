@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.followed import FollowedMappings
 from k2k_assets.kafka.cluster import Cluster
@@ -18,6 +21,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.reverse import reverse_of
 
 log = logging.getLogger("k2k.groups")
 
@@ -31,7 +35,8 @@ def failback_plans(
         pipeline: The pipeline that copied from source to target; its `groups.consumerGroups` selects the groups.
         source: The cluster that the groups return to.
         target: The cluster that the groups leave.
-        reverse: The pipeline that copies from target to source, if there is one.
+        reverse: The pipeline that copies from target to source, if there is one. None, and the pipeline is
+            bidirectional: whatever copies back, as far as the mappings on the source tell.
         patience: Give up after so many seconds without a mapping record.
 
     Returns:
@@ -56,24 +61,30 @@ def failback_plans(
                 may_use=lambda *on: TopicCheck(*clusters, "failback", *on).ensure_existing(),
             )
         )
-        back = stack.enter_context(_reverse_mappings(reverse, source, target, patience)) if reverse else None
+        back: FollowedMappings | None = None
+        if reverse is not None:
+            back = stack.enter_context(_reverse_mappings(reverse, source, target, patience))
+        elif pipeline.shares_targets:
+            back = stack.enter_context(FollowedMappings(reverse_of(pipeline), target, source, patience=patience))
         # Read before the cuts, so that all records that the groups have read lie below the cuts.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
-        pipe = _pipe(forth)
+        pipe = _pipe(forth, pipeline)
         starts, ends, offline = ranges_where_led(source, pipe.copied.positions, "latest")
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
+        target_logs = offsets_where_led(target, pipe.copied.ends, "latest").offsets
         return plan_failback(
             on_target.groups,
             on_source.groups,
             pipe,
             source_ends,
             pipeline.groups.offset_guard_prefix,
-            _pipe(back) if back else None,
-            offsets_where_led(target, pipe.copied.ends, "latest").offsets,
+            _pipe(back, reverse or pipeline, target_logs) if back else None,
+            target_logs,
             frozenset(offline),
+            is_both_ways=pipeline.shares_targets,
         )
 
 
@@ -88,9 +99,17 @@ def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patie
     )
 
 
-def _pipe(mappings: FollowedMappings) -> Pipe:
-    """A pipeline's mappings at a cut taken now."""
+def _pipe(mappings: FollowedMappings, pipeline: Pipeline, ends: Mapping[TopicPartition, int] | None = None) -> Pipe:
+    """A pipeline's mappings at a cut taken now.
+
+    Args:
+        mappings: The mappings.
+        pipeline: The pipeline, which tells the delivery mode.
+        ends: Ends of the partitions that it copies; they count at least once only.
+    """
     copied = mappings.cut()
+    if not pipeline.features.exactly_once:
+        copied = replace(copied, source_ends=ends or {})
     return Pipe(mappings.map_of, mappings.routing, copied)
 
 

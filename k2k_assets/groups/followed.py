@@ -120,6 +120,10 @@ class FollowedMappings:
         """The map of a source partition in `mapped`, for positions from `lowest` on."""
         return self._live.map_of(self.mapped[partition], lowest)
 
+    def other_cluster_into(self, topic: str) -> str | None:
+        """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
+        return self._live.other_cluster_into(topic)
+
     def others_of(self, partition: TopicPartition) -> Mapping[str, PartitionMap]:
         """The maps of a source partition in `mapped` by other pipelines' mappings, by their `group.id`."""
         return self._live.others_of(self.mapped[partition])

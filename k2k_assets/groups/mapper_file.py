@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline.reverse import INFERRED
 from k2k_assets.pipeline.routing import Routing, SinkTopic
 
-_INFERRED = "as the mappings say"
 _DEFAULTS = f"""
 source: {{kafka: {{common: {{"group.id": "{ANY_GROUP}"}}}}}}
 replication:
   - source: {{topic: ".*", internalTopics: enabled}}
-  - sink: {{name: "{_INFERRED}", topic: source, partition: source}}
+  - sink: {{name: "{INFERRED}", topic: source, partition: source}}
 """
 
 
@@ -39,7 +39,7 @@ def load_mapper_pipeline(files: Sequence[Path], *, variables: bool = True) -> Pi
 
 def is_for_mapper_alone(pipeline: Pipeline) -> bool:
     """Whether the file is the shorter one, which copies nothing."""
-    return pipeline.routing.name == _INFERRED
+    return pipeline.routing.name == INFERRED
 
 
 def are_published(pipeline: Pipeline) -> bool:

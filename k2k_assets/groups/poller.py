@@ -169,6 +169,7 @@ class Poller:
             target_ends=found.target_ends,
             offline_partitions=found.offline_partitions,
             held_back=held_back,
+            unproven=found.unproven,
             seconds=time.monotonic() - started,
         )
 

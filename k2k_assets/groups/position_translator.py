@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -11,8 +11,11 @@ from k2k_assets.groups.other_mappings import ensure_one_mapping_each
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends, GroupOffsets
 from k2k_assets.kafka.leaders import offsets_where_led
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.groups import Answer, translate_groups
+from k2k_assets.translation.reverse_mappings import ReverseMappings
 
 _FAR = 2**62
 
@@ -28,6 +31,8 @@ class TranslatedGroups:
         offline_partitions: Partitions on either side without a leader, with the reason; their ends are missing.
         not_begun: Source partitions with a position of a group whose copying has not begun, though the pipeline selects
             their topic.
+        unproven: Target partitions in which positions are unknown because others write there, with the reason and what
+            to do.
     """
 
     answers: dict[str, list[Answer]]
@@ -35,6 +40,7 @@ class TranslatedGroups:
     target_ends: Mapping[TopicPartition, Ends]
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     not_begun: frozenset[TopicPartition] = frozenset()
+    unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class PositionTranslator:
@@ -64,7 +70,12 @@ class PositionTranslator:
         self._source = source
         self._target = target
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
+        self._patience = patience
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
+        # Where records are written on the target as well, these tell which of them a group has read.
+        self._reverse: ReverseMappings | None = None
+        if pipeline.shares_targets:
+            self._reverse = ReverseMappings(pipeline, source, target, self._mappings.other_cluster_into)
 
     def refresh(self) -> set[str]:
         """The mapped source topics; the caller reads positions in them after this and before `translate`.
@@ -95,12 +106,15 @@ class PositionTranslator:
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
             source_logs=source_logs,
         )
+        if self._reverse:
+            self._reverse.catch_up(self._patience)
         answers = translate_groups(
             groups,
             lambda tp, lowest, _: self._mappings.map_of(tp, lowest),
             self._mappings.routing,
             copied,
             self._pipeline.groups.offset_guard_prefix,
+            self._reverse.other_way if self._reverse else None,
         )
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
@@ -108,11 +122,14 @@ class PositionTranslator:
         now = offsets_where_led(self._target, copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
-        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups))
+        unproven = self._unproven(answers, copied.topic_ids) if self._reverse else {}
+        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups), unproven)
 
     def close(self) -> None:
         """Closes the clients."""
         self._mappings.close()
+        if self._reverse:
+            self._reverse.close()
 
     def __enter__(self) -> PositionTranslator:
         return self
@@ -124,6 +141,18 @@ class PositionTranslator:
         standing = {tp for group in groups.values() for tp in group.offsets}
         matches = self._pipeline.selection.matches
         return frozenset(tp for tp in standing - self._mappings.known if matches(tp.topic))
+
+    def _unproven(
+        self, answers: Mapping[str, Sequence[Answer]], topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, str]:
+        assert self._reverse
+        unknown = {
+            answer.target: Target(answer.target.topic, topic_ids.get(answer.target.topic, ""), answer.target.partition)
+            for of_group in answers.values()
+            for answer in of_group
+            if answer.state is TranslationState.UNKNOWN
+        }
+        return {at: why for at, target in unknown.items() if (why := self._reverse.why_unknown(target))}
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""

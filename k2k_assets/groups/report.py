@@ -38,6 +38,7 @@ class Line(NamedTuple):
         decision: The decision.
         committed: Whether this poll committed the position.
         metadata: The application's own commit metadata on the source; empty for most groups.
+        again: Number of records that the group reads again, as far as the mappings tell.
     """
 
     partition: TopicPartition
@@ -46,6 +47,7 @@ class Line(NamedTuple):
     decision: CommitDecision
     committed: bool
     metadata: str
+    again: int = 0
 
     @property
     def left_on_source(self) -> int | None:
@@ -74,6 +76,8 @@ class PollResult:
             have no answer.
         moved_by: The mapper that moves the groups, if this poll only looked at them; else empty.
         held_back: Why the groups are held back; empty if they are not.
+        unproven: Target partitions in which positions are unknown because others write there, with the reason and what
+            to do.
         seconds: Duration of the poll.
     """
 
@@ -90,6 +94,7 @@ class PollResult:
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     moved_by: str = ""
     held_back: str = ""
+    unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -122,7 +127,7 @@ class PollResult:
             for partition, committed in row.sources
         )
         done = row.commit and group in self.committed
-        return Line(row.target, target, sources, self._word(group, row), done, row.metadata)
+        return Line(row.target, target, sources, self._word(group, row), done, row.metadata, row.again)
 
 
 def _left(end: int | None, offset: int) -> int | None:

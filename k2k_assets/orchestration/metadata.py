@@ -55,6 +55,8 @@ POSITIONS_BY_STATE = "k2k/positions_by_state"
 OBSERVATION = "k2k/observation"
 NOT_HANDLED = "k2k/not_handled"
 HELD_BACK = "k2k/held_back"
+READ_AGAIN = "k2k/read_again"
+UNPROVEN = "k2k/unproven"
 MAPPINGS = "k2k/mappings"
 MOVED_BY = "k2k/moved_by"
 

@@ -156,7 +156,7 @@ _READ: dict[Subject, str] = {
 def _mapper(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("source", "copied topics", "Describe", "see that they still are those that were copied")
     yield Need("source", "consumer groups", "Describe", "see where they stand")
-    yield from _mappings()
+    yield from _mappings(pipeline)
     yield Need("target", "assignment topic", "Read", "see whether a newer mapper works")
     yield Need("target", "assignment topic", "Write", "say which mapper works")
     yield Need("target", "target topics", "Read", "commit offsets of them")
@@ -172,7 +172,7 @@ def _checks(pipeline: Pipeline) -> Iterator[Need]:
     if not pipeline.features.offset_mapping:
         yield Need("source", "copied topics", "Describe", "show how far they reach")
         return
-    yield from _mappings()
+    yield from _mappings(pipeline)
     yield Need("target", "assignment topic", "Read", "know the settings under which something was copied")
     for cluster, subject in _BOTH_SIDES:
         yield Need(cluster, subject, "Read", "compare the content of both sides")
@@ -182,13 +182,16 @@ def _checks(pipeline: Pipeline) -> Iterator[Need]:
 _BOTH_SIDES: tuple[tuple[Role, Subject], ...] = (("source", "copied topics"), ("target", "target topics"))
 
 
-def _mappings() -> Iterator[Need]:
+def _mappings(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("target", "commit topic", "Read", "see how far is copied")
     yield Need("target", "mapping topic", "Read", "translate offsets")
+    if pipeline.shares_targets:
+        yield Need("source", "reverse commit topic", "Read", "see how far the pipeline back has copied")
+        yield Need("source", "reverse mapping topic", "Read", "see what groups have read of the target's own records")
 
 
 def _failback(pipeline: Pipeline) -> Iterator[Need]:
-    yield from _mappings()
+    yield from _mappings(pipeline)
     yield Need("source", "copied topics", "Read", "commit offsets of them")
     yield Need("source", "consumer groups", "Read", "write positions back: failback alone writes to the source")
     yield Need("target", "target topics", "Read", "commit offsets of them")

@@ -19,6 +19,8 @@ Subject = Literal[
     "assignment topic",
     "mapping topic",
     "metrics topic",
+    "reverse commit topic",
+    "reverse mapping topic",
     "slots",
     "mapper",
     "consumer groups",
@@ -53,6 +55,10 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
             return [NamePattern(pipeline.offset_mapping.topic)]
         case "metrics topic":
             return [NamePattern(pipeline.metrics.kafka.topic)]
+        case "reverse commit topic":
+            return [NamePattern(pipeline.bidirectional.reverse.commit_topic or pipeline.coordination.commit.topic)]
+        case "reverse mapping topic":
+            return [NamePattern(pipeline.bidirectional.reverse.mapping_topic or pipeline.offset_mapping.topic)]
         case "slots":
             # All numbers: a newer instance may use other ones than the slots before it. See `replication.plan`.
             return [NamePattern(f"k2k.{pipeline.name}.{pipeline.group}.", prefixed=True)]

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.pipeline.tracing import HeaderName
-from k2k_assets.pipeline.values import Section
+from k2k_assets.pipeline.values import Section, TopicName
 
 Mode = Literal["pipeline", "cluster"]
 
@@ -31,6 +31,17 @@ class BidirectionalHeaders(Section):
     bidirectional: HeaderName = Field(default="__k2k_bidirectional", description="Of the header that marks copies.")
 
 
+class ReverseTopics(Section):
+    """The control topics of the reverse pipeline, which lie on the source cluster."""
+
+    mapping_topic: TopicName | None = Field(
+        default=None, description="Its `offsetMapping.topic`. Absent: the same as in this file."
+    )
+    commit_topic: TopicName | None = Field(
+        default=None, description="Its `coordination.commit.topic`. Absent: the same as in this file."
+    )
+
+
 class Bidirectional(Section):
     """How copies are known that would come back."""
 
@@ -41,6 +52,11 @@ class Bidirectional(Section):
         "have the same mode, and with `pipeline` the same `name`.",
     )
     headers: BidirectionalHeaders = Field(default_factory=BidirectionalHeaders, description="The marker.")
+    reverse: ReverseTopics = Field(
+        default_factory=ReverseTopics,
+        description="Where the reverse pipeline writes its offset mappings, on the source cluster. By them and by its "
+        "own ones this pipeline translates groups exactly. Our own.",
+    )
 
 
 class Marker(NamedTuple):

@@ -180,14 +180,20 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         for cluster in ("source", "target"):
             remarks = translate_registry(pipeline.registry(cluster).config).remarks
             lines += [f'no effect: {cluster}.registry.config."{key}": {reason}' for key, reason in remarks]
-    if pipeline.shares_targets and pipeline.features.offset_mapping:
+    if pipeline.shares_targets and pipeline.features.offset_mapping and not _one_to_one(pipeline):
         lines.append(
-            "features.bidirectionalReplication: groups are translated by the records that this pipeline copies; of "
-            "those that are written on the target itself a group may skip some. See docs/bidirectional.md"
+            "features.bidirectionalReplication: where several source partitions feed one target partition, or one goes "
+            "to several, nobody knows which of the target's own records a group has read: groups there stay unknown, "
+            "and are not moved. See docs/bidirectional.md"
         )
     if pipeline.configuration.pipeline_parallelism > 1:
         lines.append("no effect: configuration.pipelineParallelism: slots do the work (partitionParallelism)")
     return tuple(lines)
+
+
+def _one_to_one(pipeline: Pipeline) -> bool:
+    sinks = [pair.routing.topic for pair in pipeline.pairs]
+    return pipeline.routing.partition == "source" and not any(sink.static for sink in sinks)
 
 
 _CHECKS = (

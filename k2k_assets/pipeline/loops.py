@@ -52,7 +52,7 @@ def _there_and_back(one: Pipeline, other: Pipeline) -> str:
     ours = {part.pattern for part in one.selection.parts if part.pattern}
     theirs = {part.pattern for part in other.selection.parts if part.pattern}
     same = sorted(ours & theirs)
-    return f"topics that match '{same[0]}'" if same and _keeps_names(one) and _keeps_names(other) else ""
+    return f"topics that match '{same[0]}'" if same and keeps_names(one) and keeps_names(other) else ""
 
 
 def _comes_back(one: Pipeline, other: Pipeline, topic: str) -> bool:
@@ -60,7 +60,8 @@ def _comes_back(one: Pipeline, other: Pipeline, topic: str) -> bool:
     return there is not None and other.selection.matches(there) and other.routing.target_if_any(there) == topic
 
 
-def _keeps_names(pipeline: Pipeline) -> bool:
+def keeps_names(pipeline: Pipeline) -> bool:
+    """Whether all topics have the same name on both sides."""
     sinks = [pair.routing.topic for pair in pipeline.pairs]
     return not any(sink.prefix or sink.suffix or sink.static or sink.static_mapping for sink in sinks)
 

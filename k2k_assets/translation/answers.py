@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.reverse import FirstUnread
 from k2k_assets.mapping.algebra.translate import (
     NO_OFFSET,
     Translated,
@@ -21,6 +22,7 @@ from k2k_assets.mapping.algebra.translate import (
     translate_back,
     unknown_where,
 )
+from k2k_assets.translation.other_way import OtherWay, unproven
 from k2k_assets.translation.routes import Routes, Standing
 
 
@@ -31,15 +33,22 @@ class PositionAnswers(NamedTuple):
         place: The partition on the other side; None if there is none.
         offsets: The translated positions; `NO_OFFSET` where there is no answer.
         states: Values of `TranslationState`.
+        again: Number of records that are read again from each on, where both sides are written; else None.
     """
 
     place: TopicPartition | None
     offsets: Offsets
     states: NDArray[np.uint8]
+    again: NDArray[np.int64] | None = None
 
 
 def on_target(
-    routes: Routes, mapping: PartitionMap, positions: Offsets, log_end: int | None = None
+    routes: Routes,
+    mapping: PartitionMap,
+    positions: Offsets,
+    log_end: int | None = None,
+    other_way: OtherWay | None = None,
+    stable: Mapping[TopicPartition, int] | None = None,
 ) -> list[PositionAnswers]:
     """Translates positions of a source partition to each target partition that it goes to.
 
@@ -49,6 +58,8 @@ def on_target(
         positions: Next offsets to read.
         log_end: High watermark of the source partition; a position beyond it belongs to a former log (truncated, or
             created anew). None if not known.
+        other_way: The mappings of the reverse pipeline, read after `mapping`; None if nobody writes on the target.
+        stable: With them, the last stable offset of each target partition at the cut of `mapping`.
 
     Returns:
         Answers for each target partition; at least one. If several source partitions feed it, the answers are for this
@@ -68,6 +79,12 @@ def on_target(
     of_another_log = np.zeros(positions.shape, dtype=np.bool_) if log_end is None else positions > log_end
     answers = []
     for target in targets:
+        if other_way:
+            end = (stable or {}).get(_place(target))
+            unread = _both_ways(routes, mapping, target, positions, other_way, end, log_end)
+            found = unknown_where(of_another_log, Translated(unread.offsets, unread.states))
+            answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
+            continue
         found = translate(mapping, target, positions, floor, alone=routes.same_partition)
         answers.append(_clamped(_place(target), unknown_where(of_another_log, found), routes.target))
     return answers or [nowhere(len(positions))]
@@ -98,6 +115,62 @@ def on_source(
                 repeats = (back.states == TranslationState.EXACT) & may_repeat(mapping, target, positions)
                 back = replace(back, states=np.where(repeats, np.uint8(TranslationState.MAY_REPEAT), back.states))
             answers.append(_clamped(place, back, routes.source))
+    return answers or [nowhere(len(positions))]
+
+
+def _both_ways(
+    routes: Routes,
+    mapping: PartitionMap,
+    target: Target,
+    positions: Offsets,
+    other_way: OtherWay,
+    stable: int | None,
+    source_end: int | None,
+) -> FirstUnread:
+    start, alone = routes.target.starts.get(_place(target)), routes.is_alone(mapping.source.topic)
+    if start is None or stable is None or not alone or (routes.at_least_once and source_end is None):
+        return unproven(len(positions))
+    end = source_end if routes.at_least_once else None
+    return other_way.first_unread(mapping, target, positions, (start, stable), end)
+
+
+def both_ways_back(
+    routes: Routes,
+    maps: Sequence[PartitionMap],
+    target: Target,
+    positions: Offsets,
+    other_way: OtherWay,
+    stable: Mapping[TopicPartition, int],
+    target_end: int | None,
+) -> list[PositionAnswers]:
+    """Translates positions of a target partition back, where records are written on the target as well.
+
+    Args:
+        routes: The routes of the pipeline.
+        maps: Maps of all source partitions that may feed it.
+        target: The target partition.
+        positions: Next offsets to read.
+        other_way: The mappings of the reverse pipeline, read after `maps`.
+        stable: Last stable offset of each source partition at their cut.
+        target_end: End of the target partition.
+
+    Returns:
+        Answers for each source partition; at least one.
+    """
+    answers = []
+    for mapping in maps:
+        place = TopicPartition(mapping.source.topic, mapping.source.partition)
+        went = routes.targets.get(place.topic) == target.topic and place.partition == target.partition
+        if target not in mapping.runs and not went:
+            continue
+        start, end = routes.source.starts.get(place), stable.get(place)
+        unread = unproven(len(positions))
+        is_bounded = target_end is not None or not routes.at_least_once
+        if start is not None and end is not None and is_bounded and routes.is_alone(place.topic):
+            far = target_end if routes.at_least_once else None
+            unread = other_way.first_unread_back(mapping, target, positions, (start, end), far)
+        found = _clamped(place, Translated(unread.offsets, unread.states), routes.source)
+        answers.append(found._replace(again=unread.again))
     return answers or [nowhere(len(positions))]
 
 

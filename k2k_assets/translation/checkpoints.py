@@ -104,6 +104,7 @@ def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, 
         translator.pipeline.routing,
         _copied(translator, sources),
         translator.pipeline.groups.offset_guard_prefix,
+        translator.reverse.other_way if translator.reverse else None,
     )
     starts = translator.cut.starts
     rows = {}
@@ -164,6 +165,8 @@ def _read(
 
 
 def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
+    if translator.reverse:
+        return _both_ways_back(translator, mapping, read)
     if len(read) != 1:
         offset, state = combine_back(mapping, read)
     else:
@@ -175,6 +178,15 @@ def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Tar
         bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
     )
     return offset, TranslationState.MAY_REPEAT if repeats and state is TranslationState.EXACT else state
+
+
+def _both_ways_back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
+    if len(read) != 1:
+        return NO_OFFSET, TranslationState.UNKNOWN
+    ((target, position),) = read.items()
+    (found, *_) = translator.translate_back(target.topic, target.partition, [position])
+    state = STATE_LABELS.index(found.state)
+    return (NO_OFFSET if found.to_offset is None else found.to_offset), state
 
 
 def _row(

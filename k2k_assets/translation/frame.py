@@ -69,11 +69,17 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         producer`), or with `reverse` comes from several, there is a row for each of them.
 
     Raises:
-        Refused: A column is missing, or a column of the result exists already.
+        Refused: A column is missing, a column of the result exists already, or both sides are written (bidirectional).
         IndexUnusable: There is no index.
         ClusterUnreachable: The cluster of the result does not answer.
     """
     found = loaded(pipeline)
+    if found.shares_targets:
+        raise Refused(
+            f"pipeline {found.name} is bidirectional: of the records that are written on the other side the index says "
+            "nothing, so a column of offsets cannot be translated. Use translate_offsets, translate_checkpoint or "
+            "'k2k-tool translate'; they read the mappings of both directions"
+        )
     root, manifest, _ = open_version(found)
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)

@@ -7,6 +7,9 @@ partition, those without a commit count as unread. It does not read topics witho
 
 A target partition may hold records of source partitions that fed it by a former routing. For a group that has not read
 all of these yet, the answer is unknown.
+
+Where records are written on the target as well (`OtherWay`), the mappings of both directions answer, partition by
+partition; where several source partitions feed a target partition there, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, translate, unknown_where
 from k2k_assets.pipeline.routing import Routing
+from k2k_assets.translation.other_way import OtherWay
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 """Returns the map of a source partition for look-ups between two positions: partition, lowest, highest."""
@@ -48,6 +52,8 @@ class Answer(NamedTuple):
         state: State of the translation.
         sources: The source partitions that it is translated from (one for most routings), each with the group's commit.
         translated: Whether one of these commits has a version, and so is a translation itself.
+        again: Number of records that the group reads again, as far as the mappings tell; only where records are written
+            on the target as well.
     """
 
     target: TopicPartition
@@ -55,6 +61,7 @@ class Answer(NamedTuple):
     state: TranslationState
     sources: tuple[tuple[TopicPartition, CommittedOffset], ...]
     translated: bool = False
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,12 @@ class CopiedAtCut:
 
 @without_cycle_collection()
 def translate_groups(
-    groups: Mapping[str, GroupOffsets], map_of: MapOf, routing: Routing, copied: CopiedAtCut, prefix: str
+    groups: Mapping[str, GroupOffsets],
+    map_of: MapOf,
+    routing: Routing,
+    copied: CopiedAtCut,
+    prefix: str,
+    other_way: OtherWay | None = None,
 ) -> dict[str, list[Answer]]:
     """Translates the positions of groups to each target partition.
 
@@ -92,11 +104,12 @@ def translate_groups(
         routing: Routing of the pipeline.
         copied: The copied partitions.
         prefix: `groups.offsetGuardPrefix`: commits whose metadata carry it are translations themselves.
+        other_way: The mappings of the reverse pipeline, read after the cut; None if nobody writes on the target.
 
     Returns:
         Answers by group, in the order of the target partitions; groups without any answer are left out.
     """
-    return _Translation(groups, map_of, routing, copied, prefix).answers()
+    return _Translation(groups, map_of, routing, copied, prefix, other_way).answers()
 
 
 @dataclass(slots=True)
@@ -106,6 +119,7 @@ class _Translation:
     routing: Routing
     copied: CopiedAtCut
     prefix: str
+    other_way: OtherWay | None = None
     _standing: dict[TopicPartition, list[tuple[str, CommittedOffset]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -126,7 +140,7 @@ class _Translation:
             for name, answer in self._alone(sources[0], targets[0]) if alone else self._shared(sources, targets):
                 is_hidden = not all(self._has_read(name, *each) for each in left.get(answer.target, ()))
                 found[name].append(
-                    answer._replace(offset=NO_OFFSET, state=TranslationState.UNKNOWN) if is_hidden else answer
+                    answer._replace(offset=NO_OFFSET, state=TranslationState.UNKNOWN, again=0) if is_hidden else answer
                 )
         return {name: sorted(answers, key=lambda answer: answer.target) for name, answers in found.items()}
 
@@ -169,20 +183,30 @@ class _Translation:
         if not standing:
             return
         positions = np.array([committed.offset for _, committed in standing], dtype=np.int64)
-        translated = self._translated(source, target, positions)
-        rows = zip(standing, translated.offsets.tolist(), translated.states.tolist(), strict=True)
-        for (name, committed), offset, state in rows:
+        translated, again = self._translated(source, target, positions)
+        rows = zip(standing, translated.offsets.tolist(), translated.states.tolist(), again.tolist(), strict=True)
+        for (name, committed), offset, state, count in rows:
             sources = ((source, committed),)
-            yield name, Answer(target, offset, _STATES[state], sources, self._ours(committed))
+            yield name, Answer(target, offset, _STATES[state], sources, self._ours(committed), count)
 
-    def _translated(self, source: TopicPartition, target: TopicPartition, positions: Offsets) -> Translated:
+    def _translated(
+        self, source: TopicPartition, target: TopicPartition, positions: Offsets
+    ) -> tuple[Translated, NDArray[np.int64]]:
+        """The positions, and how many records are read again from each on."""
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
+        again = np.zeros(len(positions), dtype=np.int64)
         if target in self.copied.offline_partitions:
-            return _unknown(len(positions))
+            return _unknown(len(positions)), again
         if mapping is None or ends is None:
-            return _not_replicated(len(positions))
-        found = translate(mapping, self._identified(target), positions, ends.start, alone=True)
-        return unknown_where(self._of_another_log(source, positions), found)
+            return _not_replicated(len(positions)), again
+        if self.other_way is None:
+            found = translate(mapping, self._identified(target), positions, ends.start, alone=True)
+        else:
+            far = None if self.copied.source_ends is None else self.copied.source_ends.get(source, _BEYOND)
+            unread = self.other_way.first_unread(mapping, self._identified(target), positions, ends, far)
+            found, again = Translated(unread.offsets, unread.states), unread.again
+        of_another_log = self._of_another_log(source, positions)
+        return unknown_where(of_another_log, found), np.where(of_another_log, 0, again)
 
     def _of_another_log(self, source: TopicPartition, positions: Offsets) -> NDArray[np.bool_]:
         end = None if self.copied.source_logs is None else self.copied.source_logs.get(source)
@@ -211,7 +235,9 @@ class _Translation:
             ]
             ends = self.copied.ends.get(target)
             combined = _unknown(len(names)) if target in self.copied.offline_partitions else _not_replicated(len(names))
-            if feeds and ends:
+            if self.other_way:
+                combined = _unknown(len(names))
+            elif feeds and ends:
                 combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))
             rows = zip(names, combined.offsets.tolist(), combined.states.tolist(), commits, ours, strict=True)
             for name, offset, state, own, translated in rows:
@@ -259,7 +285,9 @@ class _Translation:
         asked = positions[positions >= 0]
         if copied_to is None or not len(asked):
             return None
-        mapping = self.map_of(source, int(asked.min()), int(asked.max()))
+        # What is read again may have been copied long before the lowest position.
+        lowest = 0 if self.other_way else int(asked.min())
+        mapping = self.map_of(source, lowest, int(asked.max()))
         if not mapping.covered and mapping.began == copied_to:
             # No record has been copied yet: an empty coverage is complete.
             return replace(mapping, covered=(Covered(copied_to, copied_to),))

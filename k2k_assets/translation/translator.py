@@ -28,7 +28,8 @@ from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.translation.answers import PositionAnswers, nowhere, on_source, on_target
+from k2k_assets.translation.answers import PositionAnswers, both_ways_back, nowhere, on_source, on_target
+from k2k_assets.translation.reverse_mappings import ReverseMappings
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
 
 PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
@@ -52,6 +53,8 @@ class TranslatedOffset(NamedTuple):
         state: `exact`, `ahead`, `unknown`, `not replicated`, `expired` or `may be read again`; see docs/offsets.md.
         dropped_by: Rule by which the source record at the position was left out on purpose; the answer is the next
             record that was copied. None if it was not left out.
+        read_again: Number of records that are read again, as far as the mappings tell; only where both sides are
+            written.
     """
 
     topic: str
@@ -62,6 +65,7 @@ class TranslatedOffset(NamedTuple):
     to_offset: int | None
     state: str
     dropped_by: str | None = None
+    read_again: int = 0
 
 
 def translate_offsets(
@@ -107,6 +111,8 @@ class OffsetTranslator:
         mappings: The mappings, with all records that were committed when this was opened.
         routes: The routes of the pipeline.
         cut: Log starts and last stable offsets of the target partitions.
+        reverse: The mappings of the reverse pipeline, where records are written on the target as well; else None.
+        reverse_cut: Log starts and last stable offsets of the source partitions at the cut of these.
     """
 
     pipeline: Pipeline
@@ -115,13 +121,20 @@ class OffsetTranslator:
     mappings: LiveMappings
     routes: Routes
     cut: Cut
+    reverse: ReverseMappings | None = None
+    reverse_cut: Cut | None = None
 
     @classmethod
     @contextmanager
-    def open(cls, pipeline: PipelineFiles) -> Iterator[OffsetTranslator]:
+    def open(cls, pipeline: PipelineFiles, *, of_records: bool = False) -> Iterator[OffsetTranslator]:
         """Reads the mappings to their end.
 
         If the source does not answer and there is an index, the topic ids of the last copy count as the present ones.
+
+        Args:
+            pipeline: A pipeline, or its file or files.
+            of_records: Whether copies of records are looked for, and not positions of readers: then it does not matter
+                what others wrote to the target.
 
         Raises:
             Refused: There is no mapping topic.
@@ -136,7 +149,14 @@ class OffsetTranslator:
             mappings.catch_up(())
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
             known = routes(found, cluster, copied, reachable, target)
-            yield cls(found, source, target, mappings, known, mappings.catch_up(set(known.targets.values())))
+            cut = mappings.catch_up(set(known.targets.values()))
+            if of_records or not found.shares_targets:
+                yield cls(found, source, target, mappings, known, cut)
+                return
+            reverse = ReverseMappings(found, source, target, mappings.other_cluster_into)
+            stack.callback(reverse.close)
+            reverse_cut = reverse.catch_up(topics=set(known.targets)) if reachable else None
+            yield cls(found, source, target, mappings, known, cut, reverse, reverse_cut)
 
     def translate(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
         """Translates positions on the source to positions on the target; see `translate_offsets`."""
@@ -144,8 +164,11 @@ class OffsetTranslator:
         source = self.ensure_copied(topic, partition)
         mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
         asked = TopicPartition(topic, partition)
+        if self.reverse:
+            mapping = self.mappings.map_of(source, 0)
         end = (self.source_logs([asked]) or {}).get(asked)
-        rows = _rows(asked, positions, on_target(self.routes, mapping, positions, end))
+        other_way = self.reverse.other_way if self.reverse else None
+        rows = _rows(asked, positions, on_target(self.routes, mapping, positions, end, other_way, self.cut.stable))
         return [row._replace(dropped_by=mapping.rule_at(row.offset)) for row in rows]
 
     def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
@@ -157,7 +180,12 @@ class OffsetTranslator:
         if target is None:
             return _rows(asked, positions, [nowhere(len(positions))])
         maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
-        return _rows(asked, positions, on_source(self.routes, maps, target, positions, self.cut.stable.get(asked)))
+        mapped_to = self.cut.stable.get(asked)
+        if self.reverse is None:
+            return _rows(asked, positions, on_source(self.routes, maps, target, positions, mapped_to))
+        stable = self.reverse_cut.stable if self.reverse_cut else {}
+        answers = both_ways_back(self.routes, maps, target, positions, self.reverse.other_way, stable, mapped_to)
+        return _rows(asked, positions, answers)
 
     def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
         """High watermarks of source partitions that have a leader; None if the source did not answer."""
@@ -257,9 +285,12 @@ def _not_copied(side: str, topic: str, known: Iterable[str], pipeline: Pipeline)
 def _rows(asked: TopicPartition, positions: Offsets, answers: Sequence[PositionAnswers]) -> list[TranslatedOffset]:
     rows: list[TranslatedOffset] = []
     for n, position in enumerate(positions.tolist()):
-        for place, offsets, states in answers:
+        for place, offsets, states, again in answers:
             topic, partition = place or (None, None)
             offset = int(offsets[n])
             found = offset if offset >= 0 else None
-            rows.append(TranslatedOffset(*asked, position, topic, partition, found, STATE_LABELS[states[n]]))
+            count = 0 if again is None else int(again[n])
+            rows.append(
+                TranslatedOffset(*asked, position, topic, partition, found, STATE_LABELS[states[n]], read_again=count)
+            )
     return rows

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.messages import Header
-from k2k_assets.pipeline.bidirectional import RULE
+from k2k_assets.pipeline.bidirectional import RULE, Marker
 from k2k_assets.verification.expected_headers import ClusterIds
 
 
@@ -39,6 +39,12 @@ class ExpectedDrops(NamedTuple):
         """Reads `word`."""
         return cls(*json.loads(word))
 
+    @classmethod
+    def by(cls, marker: Marker, target_cluster: str, changes: str = "") -> ExpectedDrops:
+        """The rules of a pipeline with a marker that copies to a cluster; `changes` as in `expected_drops`."""
+        header, value = marker.of_echoes(target_cluster)
+        return cls(header, value.decode(), changes)
+
     def rule_for(self, headers: Iterable[Header], changed_by: str | None = None) -> str | None:
         """Name of the rule that leaves out a record; None if it is copied.
 
@@ -59,8 +65,7 @@ def expected_drops(settings: CopySettings, clusters: ClusterIds, changes: str = 
     """
     if settings.marker is None:
         return ExpectedDrops(changes=changes) if changes else None
-    header, value = settings.marker.of_echoes(clusters.target)
-    return ExpectedDrops(header, value.decode(), changes)
+    return ExpectedDrops.by(settings.marker, clusters.target, changes)
 
 
 def drop_words(words: Iterable[str]) -> dict[str, ExpectedDrops]:

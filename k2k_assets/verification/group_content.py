@@ -6,7 +6,8 @@ partition; with several, records lie mixed, and R is only shown. Records that re
 compared: they are counted, and are no failure. Records that were skipped by hand (`k2k-tool set`) are on the source
 only: as far as the index knows them they are left out, and counted. Records that a rule left out are left out here too.
 Positions that are not committed (unknown, foreign,
-active, ...) are shown with their decision.
+active, ...) are shown with their decision. Where both sides are written, the records that were written on the target
+are compared too (`group_both_ways.py`): a group may skip none of these, and exact means that it reads none again.
 
 The check judges the target group's commits: it reads them, and a translated position that is not committed is a fault.
 Of very many groups each run checks another part (`turns.py`); the others keep their last verdict.
@@ -40,8 +41,9 @@ from k2k_assets.translation.groups import feeding
 from k2k_assets.verification.comparison import compacted_topics
 from k2k_assets.verification.digests import digest
 from k2k_assets.verification.expected_changes import ChangeRules, KnownChanges
-from k2k_assets.verification.expected_drops import expected_drops
+from k2k_assets.verification.expected_drops import ExpectedDrops, expected_drops
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
+from k2k_assets.verification.group_both_ways import DigestOf, Windows, Written
 from k2k_assets.verification.group_holding import CommitOwner, holding
 from k2k_assets.verification.group_match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.group_settings import readings_in_index
@@ -53,7 +55,7 @@ from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
 MOST_PARTITIONS = 2000
 """Target partitions that one run checks, over all groups; reading them takes some seconds."""
-_COMPARED = (CommitDecision.EXACT, CommitDecision.AHEAD, CommitDecision.EXPIRED)
+_COMPARED = (CommitDecision.EXACT, CommitDecision.AHEAD, CommitDecision.MAY_REPEAT, CommitDecision.EXPIRED)
 # Decisions by which others move the group on the target, so that there is no commit of ours to compare.
 _LEFT_ALONE = {
     CommitDecision.ACTIVE.value,
@@ -88,12 +90,14 @@ class _Told:
 
     Attributes:
         unreadable: Why its commits, or the records around its position, could not be read; None if they could.
+        unproven: Why positions are unknown, where others write to the target; empty if they are not.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
     offenders: list[Offender] = field(default_factory=list)
     unreadable: str | None = None
+    unproven: str = ""
 
 
 def check_groups(
@@ -132,6 +136,10 @@ def check_groups(
     looked_at = turns[turn % len(turns)]
     waiting = places.keys() - {place.group for place in looked_at}
     led = []
+    for target_partition, why in result.unproven.items():
+        for group in chosen:
+            if any(row.target == target_partition for row in result.decisions[group].rows):
+                told[group].unproven = why
     for place in looked_at:
         told[place.group].counts["not_looked_at"] -= 1
         if hidden := [tp for tp, _ in (place.target, *place.sources) if tp in result.offline_partitions]:
@@ -139,8 +147,13 @@ def check_groups(
             told[place.group].unreadable = result.offline_partitions[hidden[0]]
         else:
             led.append(place)
+    unsure = set()
     for place, compared in _compared(pipeline, result, led, source, target):
-        _judge(place, compared, told[place.group])
+        if not _judge(place, compared, told[place.group]):
+            unsure.add(place)
+    if pipeline.shares_targets and not pipeline.transform:
+        # Rules of `transform` on the way back leave records out and change them, and are not known here.
+        _judge_written_there(pipeline, result, led, unsure, told, source, target)
     return {
         group: _verdict(told[group], len(turns)) for group in chosen if group not in waiting or told[group].offenders
     }
@@ -319,7 +332,8 @@ def _match_all(
 ) -> list[_Compared | None]:
     on_source, on_target = _windows(pipeline, result, places, source, target, settings)
     exactly_once = pipeline.features.exactly_once
-    return [_match(place, on_source, on_target, left_out, exactly_once) for place in places]
+    both_ways = pipeline.shares_targets
+    return [_match(place, on_source, on_target, left_out, exactly_once, both_ways) for place in places]
 
 
 def _windows(
@@ -381,6 +395,7 @@ def _match(
     on_target: Mapping[At, RecordWindow],
     left_out: NotCompared,
     exactly_once: bool,
+    is_both_ways: bool,
 ) -> _Compared | None:
     by_hand, by_rule = left_out.by_hand, left_out.by_rule
     whole = {at[0]: without(on_source[at], by_rule.get(at[0], ())) for at in place.sources if at in on_source}
@@ -390,22 +405,24 @@ def _match(
         return None
     # A group that stands ahead of the copy reads records again that were copied since; its decision says so.
     exact_alone = place.alone and place.decision is CommitDecision.EXACT
+    never_again = exact_alone or (is_both_ways and exactly_once and place.decision is CommitDecision.EXACT)
     found = match(Sides(sources, window, exact_alone, exactly_once))
     nothing_there = not window.records or not any(one.records for one in sources.values())
     return _Compared(
         found,
         nothing_there,
-        bool(found.skipped or found.different or (exact_alone and found.read_again)),
+        bool(found.skipped or found.different or (never_again and found.read_again)),
         sum(len(whole[tp].records) - len(one.records) for tp, one in sources.items()),
     )
 
 
-def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
+def _judge(place: _Place, compared: _Compared | None, told: _Told) -> bool:
+    """Notes what was found; returns whether it could be compared."""
     if compared is None:
         told.counts["not_comparable"] += 1
-        return
+        return False
     found = compared.match
-    if found.compared or compared.nothing_there or compared.faulty:
+    if is_compared := bool(found.compared or compared.nothing_there or compared.faulty):
         told.counts["compared"] += 1
     elif place.decision is CommitDecision.AHEAD:
         # The group has read records that are not copied yet: no record lies around both positions.
@@ -419,15 +436,94 @@ def _judge(place: _Place, compared: _Compared | None, told: _Told) -> None:
     if compared.faulty:
         told.counts["offending"] += 1
         told.offenders.append(_offender(place, found))
+    return is_compared or place.decision is CommitDecision.AHEAD
 
 
-def _offender(place: _Place, found: Match) -> Offender:
+def _judge_written_there(
+    pipeline: Pipeline,
+    result: PollResult,
+    places: Iterable[_Place],
+    unsure: Collection[_Place],
+    told: Mapping[str, _Told],
+    source: Cluster,
+    target: Cluster,
+) -> None:
+    """Judges by the records that were written on the target; only one to one these have one order on both sides.
+
+    Args:
+        pipeline: The pipeline.
+        result: The poll.
+        places: The places to compare.
+        unsure: Those of which the copies could not be compared, for they lie too far apart.
+        told: The findings by group.
+        source: The source cluster.
+        target: The target cluster.
+    """
+    one_to_one = [place for place in places if len(place.sources) == 1]
+    written = _written_there(pipeline, result, one_to_one, source, target)
+    found = written.matches([(place.sources[0], place.target) for place in one_to_one])
+    for place, compared in zip(one_to_one, found, strict=True):
+        counts = told[place.group].counts
+        if compared is None:
+            continue
+        if place in unsure and compared.compared:
+            counts["not_comparable"] -= 1
+            counts["compared"] += 1
+        counts["records"] += compared.compared
+        counts["skipped"] += compared.skipped
+        counts["read_again"] += compared.read_again
+        never_again = place.decision is CommitDecision.EXACT and pipeline.features.exactly_once
+        if compared.skipped or (never_again and compared.read_again):
+            counts["offending"] += 1
+            told[place.group].offenders.append(_offender(place, compared, " that were written on the target"))
+
+
+def _written_there(
+    pipeline: Pipeline, result: PollResult, places: Iterable[_Place], source: Cluster, target: Cluster
+) -> Written:
+    marker = pipeline.marker
+    assert marker
+    routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
+    facets = _facets(routes, CopySettings.of(pipeline))
+
+    def content_of(role: ClusterRole, payloads: Payloads, message: Message) -> bytes | None:
+        # Headers and timestamps may follow other rules on the way back.
+        return digest(message, payloads.of(message, facets[role].get(message.topic() or "", "")), False, False)
+
+    def windows(role: ClusterRole, at: Collection[At], digest_of: DigestOf, most: tuple[int, int]) -> Windows:
+        cluster, topics = (source, 0) if role == "source" else (target, 1)
+        known = cluster.describe({route[topics] for route in routes})
+        ends = result.source_ends if role == "source" else {tp: each.end for tp, each in result.target_ends.items()}
+        return read_windows(
+            cluster,
+            {**pipeline.client_properties(role, "consumer"), "isolation.level": "read_committed"},
+            at,
+            {tp: end for tp, end in ends.items() if tp.topic in known},
+            digest_of,
+            compacted_topics(cluster, known),
+            most,
+        )
+
+    return Written(
+        partial(windows, "source"),
+        partial(windows, "target"),
+        ExpectedDrops.by(marker, target.cluster_id()),
+        ExpectedDrops.by(marker, source.cluster_id()),
+        (
+            partial(content_of, "source", payloads_of(pipeline, "source")),
+            partial(content_of, "target", payloads_of(pipeline, "target")),
+        ),
+        pipeline.features.exactly_once,
+    )
+
+
+def _offender(place: _Place, found: Match, which: str = "") -> Offender:
     target, offset = place.target
     what = f"{target} at {offset}: "
     if found.different:
         what += "the records around it are not those around the position on the source"
     else:
-        what += f"{found.skipped} records are skipped, {found.read_again} are read again"
+        what += f"{found.skipped} records{which} are skipped, {found.read_again} are read again"
     source, record = found.first or (place.sources[0][0], place.sources[0][1])
     standing = dict(place.sources).get(source, record)
     what += f" (the group stands at {standing} in {source} on the source)"
@@ -470,6 +566,8 @@ def _doubt(told: _Told, counts: Mapping[str, int], words: str) -> str | None:
         return f"nothing could be compared ({words}): retention or compaction took the records on one side"
     if set(told.words) <= _LEFT_ALONE and told.words:
         return None
+    if told.unproven:
+        return f"nothing was compared: {words}: {told.unproven}"
     return f"nothing was compared: {words or 'no positions'}. See docs/offsets.md for what each of these means"
 
 

@@ -40,6 +40,7 @@ class RecordWindow:
         after: The records from it on, nearest first.
         whole: Whether no record can be missing: the log starts at or below the position, and is not compacted.
         ended: Whether `after` reaches the end of the readable records.
+        from_first: Whether `before` reaches the first record that was ever written.
     """
 
     position: int
@@ -47,6 +48,7 @@ class RecordWindow:
     after: tuple[Seen, ...] = ()
     whole: bool = True
     ended: bool = True
+    from_first: bool = False
 
     @property
     def records(self) -> tuple[Seen, ...]:

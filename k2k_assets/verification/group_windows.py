@@ -45,6 +45,7 @@ def read_windows(
     ends: Mapping[TopicPartition, int],
     digest: Callable[[Message], bytes | None],
     compacted: Collection[str],
+    most: tuple[int, int] = (BEFORE, AFTER),
 ) -> dict[At, RecordWindow]:
     """Reads the window of each position.
 
@@ -55,6 +56,7 @@ def read_windows(
         ends: Ends of the partitions, beyond which nothing is read; partitions without one are left out.
         digest: Computes the digest of a record; None leaves it out.
         compacted: Topics in which compaction may have removed records.
+        most: Number of records to read before and after each position.
 
     Raises:
         ReadStalled: Nothing arrived for half a minute, or a partition cannot be read.
@@ -66,7 +68,7 @@ def read_windows(
     if not wanted:
         return {}
     with _Sweep(cluster, properties, digest) as sweep:
-        found = {at: _Around(*at, starts[at[0]], ends[at[0]]) for at in wanted}
+        found = {at: _Around(*at, starts[at[0]], ends[at[0]], *most) for at in wanted}
         sweep.read([job for around in found.values() for job in around.first_jobs()])
         while more := [job for around in found.values() if (job := around.next_job())]:
             sweep.read(more)
@@ -104,6 +106,8 @@ class _Around:
     position: int
     start: int
     end: int
+    most_before: int
+    most_after: int
     after: _Job | None = None
     before: _Job | None = None
     step: int = 0
@@ -111,14 +115,14 @@ class _Around:
     def first_jobs(self) -> list[_Job]:
         begin = max(self.position, self.start)
         if begin < self.end:
-            self.after = _Job(self.partition, begin, self.end, AFTER)
+            self.after = _Job(self.partition, begin, self.end, self.most_after)
         return [job for job in (self.after, self.next_job()) if job]
 
     def next_job(self) -> _Job | None:
         """The next stretch, with a longer way back, if the last one had too few records; else None."""
         end = min(self.position, self.end)
         reached = self.before.start if self.before else end
-        enough = self.before is not None and len(self.before.records) >= BEFORE
+        enough = self.before is not None and len(self.before.records) >= self.most_before
         if enough or reached <= self.start or self.step >= len(_STEPS):
             return None
         self.before = _Job(self.partition, max(self.start, end - _STEPS[self.step]), end, end)
@@ -129,10 +133,11 @@ class _Around:
         jobs = [job for job in (self.before, self.after) if job]
         return RecordWindow(
             self.position,
-            tuple(self.before.records[-BEFORE:]) if self.before else (),
+            tuple(self.before.records[-self.most_before :]) if self.before else (),
             tuple(self.after.records) if self.after else (),
             whole=self.start <= self.position and not compacted and not any(job.deleted for job in jobs),
             ended=self.after.ended if self.after else True,
+            from_first=self.start == 0 and (self.before is None or (self.before.start == 0 and self.before.ended)),
         )
 
 

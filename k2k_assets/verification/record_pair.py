@@ -96,7 +96,7 @@ def facing(pipeline: Pipeline, role: Role, place: RecordPlace) -> Facing:
     Raises:
         K2KError: See `OffsetTranslator`.
     """
-    with OffsetTranslator.open(pipeline) as translator:
+    with OffsetTranslator.open(pipeline, of_records=True) as translator:
         ask = translator.translate if role == "source" else translator.translate_back
         rows = ask(place.partition.topic, place.partition.partition, [place.offset])
     for row in rows:

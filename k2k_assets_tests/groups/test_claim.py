@@ -9,13 +9,13 @@ import pytest
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
 from k2k_assets.control.mapper_claims import MapperClaim, MapperHeartbeat
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import claim as module
 from k2k_assets.groups.claim import MapperClaims
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Replaced
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.fake_log import play

@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline, routing_of
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox

@@ -99,6 +99,20 @@ def test_failback_is_never_part_of_what_a_pipeline_uses(tmp_path: Path) -> None:
     assert ("source", "consumer groups", "every name", "Read") in acls(of, "failback")
 
 
+def test_where_both_sides_are_written_the_mappings_of_the_way_back_are_read(tmp_path: Path) -> None:
+    both = {**_ALL, "bidirectionalReplication": "enabled"}
+    names = {"reverse": {"mappingTopic": "theirs"}}
+    of = pipeline(tmp_path, features=both, bidirectional=names, coordination={"commit": {"topic": "progress"}})
+    wanted = {
+        ("source", "reverse commit topic", "'progress'", "Read"),
+        ("source", "reverse mapping topic", "'theirs'", "Read"),
+    }
+    assert all(wanted <= acls(of, program) for program in ("mapper", "checks", "failback"))
+    assert not wanted & acls(of, "replication")
+    apart = pipeline(tmp_path, features=both, errorHandling={"onForeignWriter": "fail"})
+    assert not {subject for _, subject, _, _ in acls(apart)} & {"reverse commit topic", "reverse mapping topic"}
+
+
 def test_what_others_imply_is_left_out(tmp_path: Path) -> None:
     of = pipeline(tmp_path)
     describe = ("source", "copied topics", "'orders'", "Describe")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.bidirectional import Marker
 from k2k_assets.stages import stages_of
@@ -120,30 +119,20 @@ def test_it_comes_first_and_has_its_value_from_the_file(tmp_path: Path, mode: st
 
 
 @pytest.mark.parametrize(
-    ("features", "policy", "is_warned"),
+    ("features", "sink", "partition", "policy", "is_warned"),
     [
-        ({"bidirectionalReplication": "enabled", "offsetMapping": "enabled"}, None, True),
-        (
-            {"bidirectionalReplication": "enabled", "offsetMapping": "enabled"},
-            "fail",
-            False,
-        ),  # no one else writes there
-        ({"bidirectionalReplication": "enabled"}, None, False),
-        ({"offsetMapping": "enabled"}, None, False),
+        ("bidirectionalReplication offsetMapping", "source", "producer", None, True),
+        ("bidirectionalReplication offsetMapping", {"static": "all"}, "source", None, True),
+        ("bidirectionalReplication offsetMapping", "source", "source", None, False),
+        ("bidirectionalReplication offsetMapping", "source", "producer", "fail", False),  # no one else writes there
+        ("bidirectionalReplication", "source", "producer", None, False),
+        ("offsetMapping", "source", "producer", None, False),
     ],
 )
-def test_who_moves_groups_is_warned_of_records_that_are_written_on_the_target(
-    tmp_path: Path, features: dict[str, str], policy: str | None, is_warned: bool
+def test_who_moves_groups_is_warned_where_these_stay_unknown(
+    tmp_path: Path, features: str, sink: str | dict[str, str], partition: str, policy: str | None, is_warned: bool
 ) -> None:
-    rest = {"errorHandling": {"onForeignWriter": policy}} if policy else {}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features=features, **rest)
-    assert any("written on the target itself" in warning for warning in pipeline.warnings) is is_warned
-
-
-def test_a_tracing_header_may_not_look_like_the_marker(tmp_path: Path) -> None:
-    features = {"bidirectionalReplication": "enabled", "tracingHeaders": "enabled"}
-    section = {"headers": {"bidirectional": "__k2k_pipeline"}}
-    with pytest.raises(
-        PipelineFileError, match=r"bidirectional\.headers\.bidirectional: '__k2k_pipeline' is the name of a trac"
-    ):
-        make_pipeline(tmp_path, "a:1", "b:1", ["t"], features=features, bidirectional=section)
+    rest: dict[str, Any] = {"errorHandling": {"onForeignWriter": policy}} if policy else {}
+    on = dict.fromkeys(features.split(), "enabled")
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features=on, sink=sink, partition=partition, **rest)
+    assert any("groups there stay unknown" in warning for warning in pipeline.warnings) is is_warned

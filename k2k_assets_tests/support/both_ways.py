@@ -48,6 +48,14 @@ def both_ways(
     }
     if marker == "pipeline":
         rest["name"] = unique("both")
+    # As documented: source and target exchanged, all else the same; so each finds the other's mappings.
+    names = unique("control")
+    coordination = rest.pop("coordination", {})
+    rest["coordination"] = {
+        kind: {"topic": f"{names}-{kind}", **coordination.get(kind, {})} for kind in ("commit", "assignment")
+    }
+    rest.setdefault("offsetMapping", {"topic": f"{names}-mappings"})
+    bidirectional = {"mode": marker, **rest.pop("bidirectional", {})}
     ways: list[OneWay] = []
     for source, target in (
         (clusters.source_servers, clusters.target_servers),
@@ -55,7 +63,7 @@ def both_ways(
     ):
         rest["index"] = {"path": str(directory / f"index-{len(ways)}")}
         path = write_pipeline(
-            directory, source, target, topics, features=features, bidirectional={"mode": marker}, **rest,
+            directory, source, target, topics, features=features, bidirectional=bidirectional, **rest,
         )  # fmt: skip
         ways.append(OneWay(path, load_pipeline([path]), source, target))
     return ways[0], ways[1]

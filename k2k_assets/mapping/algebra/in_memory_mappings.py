@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, Records, Tables
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
-
-ANY_GROUP = "*"
-"""Stands for any `group.id`: the first pipeline that maps a source partition counts as the own one."""
 
 _NOTHING = InMemoryMapping()
 

@@ -63,7 +63,8 @@ class TranslationState(IntEnum):
     EXPIRED = 4
     """The answer lay below the log start of its partition, and was raised to it."""
     MAY_REPEAT = 5
-    """Translation back, at least once: records that were read already may be read again (`may_repeat`)."""
+    """Records that were read already may be read again: translation back at least once (`may_repeat`), and where both
+    sides are written and order records differently (`reverse.first_unread`)."""
 
     @property
     def label(self) -> str:
@@ -182,7 +183,7 @@ def translate_back(
     return _answers(offsets, states, known)
 
 
-def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Flags:
+def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, written_there: RunTable = NO_RUNS) -> _Flags:
     """At least once: whether a reader that goes back to the source may read records again.
 
     ```
@@ -198,20 +199,40 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets) -> _Fl
         mapping: Map of the source partition.
         target: The target partition.
         positions: Next offsets to read on the target.
+        written_there: Runs whose source is the target partition, if it is copied back: these records were written there
+            and are no copies.
     """
     positions = np.asarray(positions, dtype=np.int64)
     runs = mapping.runs.get(target, NO_RUNS)
+
+    def unmapped(start: Offsets, end: Offsets) -> Offsets:
+        here = (count_below(written_there.source_starts, written_there.counts, each) for each in (end, start))
+        return end - start - (next(here) - next(here))
+
+    start = np.int64(mapping.target_began or 0)
     if not len(runs):
-        return np.zeros(positions.shape, dtype=np.bool_)
+        return np.asarray(unmapped(np.minimum(start, positions), positions) > 0)
     ends = runs.target_starts + runs.counts
-    gaps = runs.target_starts - np.concatenate(([mapping.target_began or 0], ends[:-1]))
+    gaps = unmapped(np.concatenate(([start], ends[:-1])), runs.target_starts)
     mapped = np.concatenate(([0], np.cumsum(runs.counts)))[:-1]
     # Number of mapped records after which all copies in the gaps so far have been copied again.
     enough = np.maximum.accumulate(np.where(gaps > 0, mapped + gaps, 0))
     run = np.searchsorted(runs.target_starts, positions, side="right") - 1
     at = np.maximum(run, 0)
     read = mapped[at] + np.minimum(positions - runs.target_starts[at], runs.counts[at])
-    return np.where(run < 0, positions > 0, (positions > ends[at]) | (read < enough[at]))
+    in_gap = unmapped(np.minimum(ends[at], positions), positions) > 0
+    return np.where(run < 0, unmapped(np.zeros_like(positions), positions) > 0, in_gap | (read < enough[at]))
+
+
+def count_below(starts: Offsets, counts: Offsets, positions: Offsets) -> NDArray[np.int64]:
+    """Number of records below each position, in ordered, disjoint runs; arguments as for `next_records`."""
+    positions = np.asarray(positions, dtype=np.int64)
+    if not len(starts):
+        return np.zeros(positions.shape, dtype=np.int64)
+    run = np.searchsorted(starts, positions, side="right") - 1
+    at = np.maximum(run, 0)
+    before = (np.cumsum(counts) - counts)[at] + np.minimum(positions - starts[at], counts[at])
+    return np.where(run < 0, np.int64(0), before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.topic_follower import TopicFollower
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 
@@ -34,6 +35,7 @@ class CopiedPositions:
         properties = pipeline.client_properties("target", "consumer")
         self._follower = TopicFollower(topic, target, properties, committed_only=True)
         self._newest: NewestCommits[SourcePartition] = NewestCommits()
+        self._others: dict[str, str] = {}
         self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
@@ -47,9 +49,17 @@ class CopiedPositions:
         """The newest record of each source partition; a topic that was created anew has other source partitions."""
         return self._newest.records
 
+    def other_cluster_into(self, topic: str) -> str | None:
+        """Id of another source cluster that is copied to a target topic too; None if none is known."""
+        return self._others.get(topic)
+
     def close(self) -> None:
         """Closes the client."""
         self._follower.close()
+
+    def _note_other(self, cluster: str, message: Message, where: str) -> None:
+        with suppress(ValueError):  # it is no matter of this pipeline whether the record can be read
+            self._others[CommitRecord.parse(message.key(), message.value(), where).target_topic] = cluster
 
     def _take(self, batch: Iterable[Message]) -> None:
         for message in batch:
@@ -58,7 +68,10 @@ class CopiedPositions:
             where = f"{message.topic()}-{message.partition()}@{message.offset()}"
             try:
                 group, cluster, _ = parse_key(message.key(), where)
-                if cluster != self._cluster or self._group not in (group, ANY_GROUP):
+                if cluster != self._cluster:
+                    self._note_other(cluster, message, where)
+                    continue
+                if self._group not in (group, ANY_GROUP):
                     continue
                 record = CommitRecord.parse(message.key(), message.value(), where)
             except ValueError as error:

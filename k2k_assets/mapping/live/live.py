@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -27,7 +28,7 @@ from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP, InMemoryMappings
+from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
@@ -150,6 +151,10 @@ class LiveMappings:
         if below is None or not below.answers_all(lowest, held.since):
             self._warn_of_lookup(source, lowest, held.since)
         return self._map(source, *(held.with_index(below) if below else held.alone()))
+
+    def other_cluster_into(self, topic: str) -> str | None:
+        """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
+        return self._copied.other_cluster_into(topic) if self._copied else None
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
         """The maps of a source partition by other pipelines' mappings, by their `group.id`."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.mapping_records import MappingRecord, parse_key
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.in_memory_mapping import Placed, Records
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
 

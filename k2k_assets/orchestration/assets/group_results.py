@@ -26,6 +26,7 @@ _COLUMNS = {
     "left on source": "int",
     "committed": "bool",
     "metadata": "string",
+    "read again": "int",
 }
 # The group has read records that are not copied yet, which is no fault.
 _AHEAD = "ahead: waiting"
@@ -68,6 +69,10 @@ def group_materialization(result: PollResult, group: str) -> ShownGroup:
     }
     if result.moved_by:
         metadata[keys.MOVED_BY] = result.moved_by
+    if again := sum(line.again for line in lines):
+        metadata[keys.READ_AGAIN] = again
+    if unproven := sorted({why for line in lines if (why := result.unproven.get(line.partition))}):
+        metadata[keys.UNPROVEN] = "; ".join(unproven)
     if result.held_back:
         metadata[keys.HELD_BACK] = result.held_back
     return ShownGroup(metadata, dg.DataVersion(_version(lines)))
@@ -165,4 +170,10 @@ def _rows(lines: Collection[Line]) -> Iterator[tuple[keys.Cell, ...]]:
         )
         for source in line.sources or (None,):
             where = (str(source.partition), source.offset, source.left) if source else (None, None, None)
-            yield (*target, *where, line.committed, shorten(line.metadata, _MOST_METADATA, placeholder=" ..."))
+            yield (
+                *target,
+                *where,
+                line.committed,
+                shorten(line.metadata, _MOST_METADATA, placeholder=" ..."),
+                line.again,
+            )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.reverse import first_unread
+from k2k_assets.mapping.algebra.reverse import LogHere, first_unread
 from k2k_assets.mapping.algebra.translate import (
     NO_OFFSET,
     TranslationState,
@@ -74,8 +74,8 @@ def test_a_reverse_pipeline_that_adopted_says_nothing_below() -> None:
     here = Target("t", "s-t", 0)
     tables = {here: RunTable.of([Run(100, 50, 5)])}
     ours = PartitionMap(SourcePartition("d", "t", "t-t", 0), 100, (Covered(100, 105),), tables, None, 40)
-    assert first_unread(forth, THERE, ours, here, 99) == NONE
-    assert first_unread(forth, THERE, ours, here, 101)[1] == EXACT
+    found = first_unread(forth, THERE, ours, here, np.array([99, 101]), LogHere(50, 55))
+    assert list(zip(found.offsets, found.states, strict=True)) == [NONE, (51, EXACT)]
 
 
 @given(

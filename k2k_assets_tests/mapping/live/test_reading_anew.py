@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.in_memory_mapping import Records
-from k2k_assets.mapping.algebra.in_memory_mappings import ANY_GROUP, InMemoryMappings
+from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live import reading_anew
 from k2k_assets.mapping.live.mapping_messages import MappingMessages

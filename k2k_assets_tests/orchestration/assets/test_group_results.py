@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from k2k_assets.cli.group_status import summary
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
@@ -39,6 +40,26 @@ def test_long_metadata_is_cut() -> None:
     cells = [str(record.data["metadata"]) for record in table.records]
     assert cells[0] == "short"
     assert all(len(cell) <= 120 and cell.endswith("...") for cell in cells[1:])
+
+
+def test_what_is_read_again_is_counted_and_what_is_unknown_is_explained() -> None:
+    """Both sides are written."""
+    places = [TopicPartition("t", p) for p in range(2)]
+    words = (CommitDecision.MAY_REPEAT, CommitDecision.UNKNOWN)
+    rows = [
+        Row(at, ((at, CommittedOffset(5)),), offset, None, word, False, again)
+        for at, offset, word, again in zip(places, (7, -1), words, (3, 0), strict=True)
+    ]
+    result = PollResult(Version(1, 2), {"g": GroupDecision("g", {}, rows)}, unproven={places[1]: "no mappings"})
+    shown = group_materialization(result, "g").metadata
+    assert (shown[keys.READ_AGAIN], shown[keys.UNPROVEN]) == (3, "no mappings")
+    table = shown[keys.POSITIONS]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data["read again"] for record in table.records] == [3, 0]
+    assert states(result.lines("g")) == "1 may be read again, 1 unknown"
+    (line, why) = summary("p", result).splitlines()[1:]
+    assert "may be read again, 1 unknown (3 records)" in line
+    assert why.strip() == "t-1 is unknown: no mappings"
 
 
 def test_who_is_ahead_of_the_copy_waits() -> None:

@@ -1,0 +1,93 @@
+"""Positions where both sides are written: translated by the mappings of both directions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.reverse import FirstUnread, LogHere, first_unread
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWay:
+    """The mappings of the reverse pipeline, where records are written on the target as well.
+
+    Attributes:
+        map_of: Returns the map of a target partition, which is copied to the source; None if it is not known.
+        at_least_once: Whether the source may hold copies that are not mapped.
+    """
+
+    map_of: Callable[[Target], PartitionMap | None]
+    at_least_once: bool = False
+
+    def first_unread_back(
+        self, mapping: PartitionMap, target: Target, positions: Offsets, log: tuple[int, int], target_end: int | None
+    ) -> FirstUnread:
+        """Translates positions on the target to the first record on the source that is not read.
+
+        Args:
+            mapping: Map of the source partition, which goes to this target partition alone.
+            target: The target partition.
+            positions: Next offsets to read on the target, which were read before the mappings.
+            log: Log start of the source partition, and its last stable offset at the cut of the reverse mappings.
+            target_end: At-least-once: end of the target partition. None with exactly-once.
+        """
+        reverse = self.map_of(target)
+        if reverse is None:
+            return unproven(len(positions))
+        sides = mapping, target, reverse, _source(mapping)
+        return first_unread_back(*sides, positions, LogHere(*log, target_end, repeats=self.at_least_once))
+
+    def first_unread(
+        self, mapping: PartitionMap, target: Target, positions: Offsets, log: tuple[int, int], source_end: int | None
+    ) -> FirstUnread:
+        """Translates positions on the source to the first record on the target that is not read.
+
+        Args:
+            mapping: Map of the source partition, which goes to this target partition alone.
+            target: The target partition.
+            positions: Next offsets to read on the source, which were read before the mappings.
+            log: Log start of the target partition, and its last stable offset at the cut of `mapping`.
+            source_end: At-least-once: end of the source partition. None with exactly-once.
+        """
+        reverse = self.map_of(target)
+        if reverse is None:
+            return unproven(len(positions))
+        here = LogHere(*log, source_end, repeats=self.at_least_once)
+        return first_unread(reverse, _source(mapping), mapping, target, positions, here)
+
+
+def first_unread_back(
+    mapping: PartitionMap, target: Target, reverse: PartitionMap, source: Target, positions: Offsets, log: LogHere
+) -> FirstUnread:
+    """The first record on the source, be it an own one or a copy, that is not read on the target.
+
+    Args:
+        mapping: Map of the source partition.
+        target: The target partition, to which it is copied.
+        reverse: Map of the target partition, which is copied back.
+        source: The source partition.
+        positions: Next offsets to read on the target.
+        log: The source partition's log.
+    """
+    # The reverse pipeline may have begun behind copies that came from here: `mapping` covers these.
+    # Those of another tool, which were adopted, it does not cover.
+    begun = replace(reverse, log_start=reverse.began) if reverse.target_began is None else reverse
+    # Records that were on the source before copying began were read there, before the group left, or never.
+    known = replace(mapping, log_start=mapping.began)
+    return first_unread(known, target, begun, source, positions, log)
+
+
+def _source(mapping: PartitionMap) -> Target:
+    return Target(mapping.source.topic, mapping.source.topic_id, mapping.source.partition)
+
+
+def unproven(count: int) -> FirstUnread:
+    """Answers for positions of which the mappings prove nothing."""
+    states = np.full(count, TranslationState.UNKNOWN, dtype=np.uint8)
+    return FirstUnread(np.full(count, NO_OFFSET, dtype=np.int64), states, np.zeros(count, dtype=np.int64))

@@ -1,0 +1,123 @@
+"""The present mappings of the reverse pipeline, which lie on the source cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.live.live import Cut, LiveMappings
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.reverse import reverse_of
+from k2k_assets.translation.other_way import OtherWay
+
+log = logging.getLogger("k2k.mapping")
+
+_REMEDY = (
+    "let the pipeline back run with 'features.offsetMapping: enabled'; if its control topics have other names than in "
+    "this file, name them in 'bidirectional.reverse'; if nobody else writes to the target topics, write "
+    "'errorHandling.onForeignWriter: fail'"
+)
+
+
+class ReverseMappings:
+    """Follows the mappings of whatever copies from the target of a pipeline to its source.
+
+    They are read anew if they are lost. Only one thread at a time may use it.
+
+    Args:
+        pipeline: The bidirectional pipeline.
+        source: Its source cluster.
+        target: Its target cluster.
+        other_cluster_into: Returns the id of another source cluster that is copied to a target topic too, if any.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: Cluster,
+        target: Cluster,
+        other_cluster_into: Callable[[str], str | None],
+    ) -> None:
+        self._pipeline = reverse_of(pipeline)
+        self._other_cluster_into = other_cluster_into
+        # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.
+        self._drops_all = pipeline.bidirectional.mode == "pipeline"
+        self._source, self._target = source, target
+        self._live: LiveMappings | None = None
+        self._known: frozenset[SourcePartition] = frozenset()
+        self._why = ""
+
+    def catch_up(self, patience: float = 30.0, topics: Collection[str] = ()) -> Cut | None:
+        """Reads the mappings to their present end; the caller has taken its own cut before.
+
+        Args:
+            topics: Topics of the source, for the cut.
+            patience: Give up after so many seconds without a record.
+
+        Returns:
+            The source at the cut of the mappings; None if they cannot be read.
+
+        Raises:
+            ClusterUnreachable: The source does not answer, or a transaction hangs.
+        """
+        try:
+            if self._live is None:
+                self._live = LiveMappings(self._pipeline, self._target.cluster_id(), self._source)
+            cut = self._live.catch_up(topics, patience)
+            self._known = frozenset(self._live.sources())
+            self._why = ""
+            return cut
+        except Refused as reason:
+            if str(reason) != self._why:
+                log.warning("the mappings of the reverse pipeline cannot be read: %s", reason)
+            self._why = str(reason)
+            self.close()
+            return None
+
+    @property
+    def other_way(self) -> OtherWay:
+        """The mappings as they are now, for translations."""
+        return OtherWay(self.map_of, at_least_once=not self._pipeline.features.exactly_once)
+
+    def map_of(self, target: Target) -> PartitionMap | None:
+        """The map of a target partition, which is copied to the source; None if it is not known."""
+        live, origin = self._live, self._origin(target)
+        if live is None or origin not in self._known or self._third(target):
+            return None
+        return live.map_of(origin, 0)
+
+    def why_unknown(self, target: Target) -> str:
+        """Why positions in a target partition may be unknown, and what to do."""
+        topic = self._pipeline.offset_mapping.topic
+        if third := self._third(target):
+            return (
+                f"{target.topic} is copied from another cluster too ({third}); in bidirectional.mode 'pipeline' nobody "
+                "knows which of its records a group has read on the source. Write 'mode: cluster' in all files"
+            )
+        if self._why:
+            found = f"the mappings of the pipeline back cannot be read: {self._why}"
+        elif self.map_of(target) is None:
+            found = f"'{topic}' on the {self._source} has no mappings of {target.topic}-{target.partition}"
+        else:
+            return (
+                f"the mappings in '{topic}' on the {self._source} do not tell of all records of {target.topic}-"
+                f"{target.partition} where they went: they were copied without mappings, or not at all, or mappings "
+                "are lost"
+            )
+        return f"{found}. Records that are written on the target may be unread: {_REMEDY}"
+
+    def close(self) -> None:
+        """Closes the clients."""
+        if self._live:
+            self._live.close()
+            self._live = None
+
+    def _third(self, target: Target) -> str | None:
+        return self._other_cluster_into(target.topic) if self._drops_all else None
+
+    def _origin(self, target: Target) -> SourcePartition:
+        return SourcePartition(self._target.cluster_id(), target.topic, target.topic_id, target.partition)

@@ -43,7 +43,7 @@ def show(
     # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.verification.expected_headers import ClusterIds
-    from k2k_assets.verification.record_pair import differences_of, facing, record_at
+    from k2k_assets.verification.record_pair import differences_of, facing, record_at, settings_at
 
     call.show_log(quiet=True)
     there, here = _place(source, "-o"), _place(target, "--target")
@@ -56,11 +56,14 @@ def show(
         there = facing(pipeline, "target", here).place
     elif here is None:
         here, dropped_by = facing(pipeline, "source", there)
+    settings = None
     with both_clusters(pipeline) as (on_source, on_target):
         original = record_at(pipeline, on_source, there) if there else None
         copy = record_at(pipeline, on_target, here) if here else None
         ids = ClusterIds.of(on_source, on_target)
-    found = differences_of(pipeline, there, original, copy, ids) if there and original and copy else []
+        if there and original and copy:
+            settings = settings_at(pipeline, there, on_source, on_target)
+    found = differences_of(pipeline, there, original, copy, ids, settings) if there and original and copy else []
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         dropped = {"droppedBy": dropped_by} if dropped_by else {}

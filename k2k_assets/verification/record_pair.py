@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.control.copy_settings import CopySettings, shared
+from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Header, Message, headers_of, timestamp_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.index import IndexReader, IndexUnusable
+from k2k_assets.mapping.index.portion_columns import PortionsBySource
+from k2k_assets.mapping.index.portions import settings_ranges
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.schema_mapping import facets_of, facets_word
+from k2k_assets.pipeline.schema_mapping import facets_word
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.expected_changes import ChangeRules
 from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
@@ -134,9 +139,14 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
 
 
 def differences_of(
-    pipeline: Pipeline, place: RecordPlace, source: ShownRecord, target: ShownRecord, clusters: ClusterIds
+    pipeline: Pipeline,
+    place: RecordPlace,
+    source: ShownRecord,
+    target: ShownRecord,
+    clusters: ClusterIds,
+    settings: CopySettings | None = None,
 ) -> list[str]:
-    """The parts in which a copy is not what the settings of today make of its record.
+    """The parts in which a copy is not what the settings of the copy make of its record.
 
     Args:
         pipeline: Has made the copy.
@@ -144,12 +154,13 @@ def differences_of(
         source: The record.
         target: Its copy.
         clusters: Source and target.
+        settings: The settings under which it was copied, from `settings_at`; None: those of today.
 
     Raises:
         RegistryUnreachable: A schema registry does not answer.
     """
-    settings, (topic, partition), offset = CopySettings.of(pipeline), place.partition, place.offset
-    facets = facets_word(facets_of(pipeline.schema_rules, topic))
+    settings, (topic, partition), offset = settings or CopySettings.of(pipeline), place.partition, place.offset
+    facets = facets_word(settings.facets(topic))
     rules = ChangeRules(settings.transform, pipeline.folders)
     if rules.text:
         parts = (source.timestamp or -1, source.key, source.value, source.headers)
@@ -162,9 +173,41 @@ def differences_of(
     return differences(
         replace(source, key=source_key, value=source_value, headers=tuple(headers)),
         replace(target, key=target_key, value=target_value),
-        pipeline.features.header_replication or bool(expected),
-        pipeline.features.keep_record_creation_timestamp,
+        settings.headers or bool(expected),
+        settings.timestamps,
     )
+
+
+def settings_at(pipeline: Pipeline, place: RecordPlace, source: Cluster, target: Cluster) -> CopySettings:
+    """The settings under which a record was copied.
+
+    The index tells; of what it does not know, the settings that hold for all copies; if there are none, those of today.
+
+    Args:
+        pipeline: Has made the copy.
+        place: Where the record is on the source.
+        source: The source cluster.
+        target: The target cluster.
+
+    Raises:
+        ClusterUnreachable: A cluster does not answer.
+    """
+    known = noted_settings(pipeline, target)
+    found = known.get(_fingerprint_at(pipeline, place, source) or "")
+    return found or shared(known.values()) or CopySettings.of(pipeline)
+
+
+def _fingerprint_at(pipeline: Pipeline, place: RecordPlace, source: Cluster) -> str | None:
+    topic, partition = place.partition
+    described = source.describe([topic]).get(topic)
+    if described is None:
+        return None
+    try:
+        portions = PortionsBySource(IndexReader.open(pipeline).portions)
+    except (IndexUnusable, OSError):
+        return None
+    ranges = settings_ranges(portions.of(SourcePartition(source.cluster_id(), topic, described.topic_id, partition)))
+    return next((each.settings for each in ranges if each.start <= place.offset < each.end), None)
 
 
 def differences(source: ShownRecord, target: ShownRecord, headers: bool, timestamps: bool) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.cli import tool
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.verification import record_pair
@@ -41,6 +42,7 @@ def _records(
     monkeypatch.setattr(record_pair, "facing", lambda _, role, place: Facing(faces.get((role, place)), dropped_by))
     monkeypatch.setattr(ClusterIds, "of", lambda *_: ClusterIds("source-id", "target-id"))
     monkeypatch.setattr(record_pair, "record_at", record_at)
+    monkeypatch.setattr(record_pair, "settings_at", lambda pipeline, *_: CopySettings.of(pipeline))
 
 
 @pytest.mark.parametrize("asked", [["-o", _THERE], ["--target", _HERE], ["-o", _THERE, "--target", _HERE]])

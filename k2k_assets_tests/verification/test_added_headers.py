@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.expected_headers import ClusterIds
 from k2k_assets.verification.group_content import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets.verification.record_pair import RecordPlace, differences_of, facing, record_at
+from k2k_assets.verification.record_pair import RecordPlace, differences_of, facing, record_at, settings_at
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit
@@ -106,6 +107,10 @@ def test_each_range_is_judged_by_the_headers_of_its_time(
             assert original is not None
             assert copied is not None
             assert differences_of(pipeline, place, original, copied, IDS) == differs
+            made_under = settings_at(pipeline, place, source, target)
+            assert differences_of(pipeline, place, original, copied, IDS, made_under) == []
+            changed = replace(copied, headers=(*copied.headers, ("more", b"x")))
+            assert differences_of(pipeline, place, original, changed, IDS, made_under) == ["headers"]
 
 
 def _traced(topic: str, pipeline: Pipeline, offset: int, own: list[tuple[str, bytes | None]]) -> Record:

@@ -17,6 +17,7 @@ from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.copying import Running
 from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
 from k2k_assets_tests.support.shared_clusters import shared_clusters
 
@@ -72,6 +73,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What commands remember does not go into the home of who runs the tests; the processes they start inherit it."""
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def _no_copy_outlives_its_test() -> Iterator[None]:
+    """It would cost processor time in all tests behind it, and complain of topics that are gone."""
+    yield
+    Running.stop_all()
 
 
 @pytest.fixture(scope="session")

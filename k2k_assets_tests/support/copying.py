@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind
 from k2k_assets.control.mapping_records import MappingRecord
@@ -60,7 +60,9 @@ def told(outcome: Outcome) -> dict[str, str]:
 
 
 class Running:
-    """A continuous copy in a thread."""
+    """A continuous copy in a thread; one that a failed test has left running is stopped (`stop_all`)."""
+
+    _alive: ClassVar[list[Running]] = []
 
     def __init__(self, pipeline: Pipeline, cores: int, runner: Runner = in_threads, **rest: Any) -> None:
         self.progress: Progress | None = None
@@ -71,6 +73,13 @@ class Running:
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(pipeline, cores, runner), kwargs=rest, daemon=True)
         self._thread.start()
+        self._alive.append(self)
+
+    @classmethod
+    def stop_all(cls) -> None:
+        """Lets all copies end that run still, without waiting for that."""
+        while cls._alive:
+            cls._alive.pop().stop.set()
 
     def _run(self, pipeline: Pipeline, cores: int, runner: Runner, **rest: Any) -> None:
         def held(plans: Any) -> list[SlotResult]:

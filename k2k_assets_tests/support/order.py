@@ -21,6 +21,10 @@ _OWN_CLUSTERS = "pytest.mark.own_clusters"
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
     "k2k_assets_tests/verification": "spark of the checks",
+    **{
+        f"k2k_assets_tests/verification/test_{name}.py": "spark of the checks through stages"
+        for name in ("added_headers", "adopted", "dropped", "group_both_ways", "transformed")
+    },
     "k2k_assets_tests/orchestration/assets": "spark of the assets",
     "k2k_assets_tests/mapping/index": "spark of the assets",
     "k2k_assets_tests/mapping/live/test_live.py": "spark of the assets",

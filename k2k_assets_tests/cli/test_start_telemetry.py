@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import socket
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from k2k_assets.cli.main import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.http_server import json_answer
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.otlp_collector import otlp_collector
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -37,11 +36,7 @@ def scraped(address: str) -> dict[tuple[str, str, str], float]:
 
 
 def health(address: str, path: str = "/health") -> tuple[int, Any]:
-    try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+    return json_answer(address, path)
 
 
 @pytest.mark.integration

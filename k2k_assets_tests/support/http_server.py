@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class AnsweringHandler(BaseHTTPRequestHandler):
@@ -39,6 +42,11 @@ class HttpServer:
     def __init__(self, handler: type[AnsweringHandler]) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
 
+    @property
+    def address(self) -> str:
+        """Where it listens, without TLS."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
@@ -48,3 +56,12 @@ class HttpServer:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def json_answer(address: str, path: str) -> tuple[int, Any]:
+    """Status and JSON of what a server answers, also where it says that something is wrong."""
+    try:
+        with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)

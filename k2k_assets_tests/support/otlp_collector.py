@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
+
+from k2k_assets_tests.support.http_server import AnsweringHandler, HttpServer
 
 
 class OtlpCollector:
@@ -45,26 +45,14 @@ def otlp_collector() -> Iterator[tuple[OtlpCollector, str]]:
     """A collector while the context lasts, and its address."""
     collector = OtlpCollector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+    class Handler(AnsweringHandler):
+        def do_POST(self) -> None:  # noqa: N802 (the name that the server looks for)
+            body = self.body()
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             collector.requests.append(ExportMetricsServiceRequest.FromString(body))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.end_headers()
-            self.wfile.write(ExportMetricsServiceResponse().SerializeToString())
+            answer = ExportMetricsServiceResponse().SerializeToString()
+            self.answer(200, {"Content-Type": "application/x-protobuf"}, answer)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield collector, f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with HttpServer(Handler) as server:
+        yield collector, server.address

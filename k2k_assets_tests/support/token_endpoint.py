@@ -42,7 +42,7 @@ class TokenEndpoint(HttpServer):
     @property
     def url(self) -> str:
         """Where tokens are asked for."""
-        return f"http://127.0.0.1:{self._server.server_port}/token"
+        return f"{self.address}/token"
 
     def write_keys(self, path: Path) -> Path:
         """Writes the public key as brokers read it."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import urllib.error
-import urllib.request
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -22,6 +20,7 @@ from k2k_assets.telemetry import lag_seconds
 from k2k_assets.telemetry.endpoint import endpoint
 from k2k_assets.telemetry.health import SILENT_SECONDS, HealthWatch
 from k2k_assets.telemetry.lag_seconds import LagSeconds
+from k2k_assets_tests.support.http_server import json_answer
 
 ORDERS, RETURNS = TopicPartition("orders", 0), TopicPartition("returns", 1)
 
@@ -78,25 +77,17 @@ def test_stopped_topics_are_named_with_the_code(watch: HealthWatch) -> None:
     assert watch.health().stopped == {"returns": "source-deleted"}
 
 
-def asked(address: str, path: str) -> tuple[int, Any]:
-    try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
-
-
 def test_what_the_endpoint_answers(watch: HealthWatch) -> None:
     with endpoint("127.0.0.1", 0, watch.health) as address:
-        assert asked(address, "/") == asked(address, "/live") == (200, {"live": True})
-        assert asked(address, "/ready")[0] == asked(address, "/health")[0] == 503
+        assert json_answer(address, "/") == json_answer(address, "/live") == (200, {"live": True})
+        assert json_answer(address, "/ready")[0] == json_answer(address, "/health")[0] == 503
         watch.listen(progress({ORDERS: PartitionProgress(5, 5, 5, stopped=SourceDeleted("orders"))}))
-        assert asked(address, "/ready")[0] == 200
-        status, document = asked(address, "/health")
+        assert json_answer(address, "/ready")[0] == 200
+        status, document = json_answer(address, "/health")
         assert (status, document["stopped"], document["why_not"]) == (503, {"orders": "source-deleted"}, "")
-        assert asked(address, "/secrets")[0] == 404
+        assert json_answer(address, "/secrets")[0] == 404
     with pytest.raises(urllib.error.URLError):
-        asked(address, "/live")
+        json_answer(address, "/live")
 
 
 def test_seconds_behind_are_read_once_in_a_while_and_never_told_of_what_has_caught_up(

@@ -16,7 +16,7 @@ from rich.text import Text
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.suggestions import with_files
 from k2k_assets.cli.tool_options import ToolCall, tool_options
-from k2k_assets.core.words import plural
+from k2k_assets.core.words import plural, utc
 
 if TYPE_CHECKING:
     from k2k_assets.overrides.committed import CommittedPosition, CommittedPositions
@@ -120,7 +120,6 @@ def _note(one: CommittedPosition) -> str:
 
 
 def _partition(one: CommittedPosition) -> dict[str, Any]:
-    from k2k_assets.cli.timestamps import shown
     from k2k_assets.core.stops.reason import render
 
     record = one.record
@@ -135,10 +134,10 @@ def _partition(one: CommittedPosition) -> dict[str, Any]:
     if one.stopped:
         row |= {"stopped": render(one.stopped, with_code=False), "stop_code": one.stopped.code}
     if one.paused:
-        row["paused"] = {"by": one.paused.by, "at": shown(one.paused.time)}
+        row["paused"] = {"by": one.paused.by, "at": utc(one.paused.time)}
         row["paused"] |= {"reason": one.paused.why} if one.paused.why else {}
     if record and record.overridden:
         done = record.overridden
-        row["override"] = {"by": done.by, "at": shown(record.time), "before": done.position}
+        row["override"] = {"by": done.by, "at": utc(record.time), "before": done.position}
         row["override"] |= {"reason": done.why} if done.why else {}
     return row

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.timestamps import shown
 from k2k_assets.cli.tool_options import ToolCall, tool_options
+from k2k_assets.core.words import utc
 
 if TYPE_CHECKING:
     from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
@@ -107,7 +107,7 @@ def _cell(part: str, seen: ShownRecord | None) -> str:
     if part == "timestamp":
         if seen.timestamp is None:
             return "none"
-        return shown(seen.timestamp) + (" (set by the broker)" if seen.by_broker else "")
+        return utc(seen.timestamp) + (" (set by the broker)" if seen.by_broker else "")
     if part == "headers":
         return "\n".join(f"{name}: {_text(value)}" for name, value in seen.headers) or "none"
     return _text(seen.key if part == "key" else seen.value)

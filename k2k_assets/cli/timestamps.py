@@ -24,8 +24,3 @@ class Timestamp(click.ParamType):  # type: ignore[type-arg]  # older releases of
         except ValueError:
             self.fail(f"{text!r} is neither milliseconds since the epoch nor a time like 2026-01-31T12:00:00Z")
         return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def shown(milliseconds: int) -> str:
-    """A point in time as readable text, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

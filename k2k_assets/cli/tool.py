@@ -11,6 +11,7 @@ from k2k_assets.cli.describe import describe
 from k2k_assets.cli.overrides import reset, set_positions
 from k2k_assets.cli.pausing import pause, resume
 from k2k_assets.cli.program import end_process, run_program
+from k2k_assets.cli.server import server
 from k2k_assets.cli.show import show
 from k2k_assets.cli.translate import translate
 
@@ -31,6 +32,7 @@ cli.add_command(pause)
 cli.add_command(resume)
 cli.add_command(translate)
 cli.add_command(show)
+cli.add_command(server)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,9 +8,10 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.cli.timestamps import Timestamp
 from k2k_assets.cli.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import utc
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -141,7 +142,7 @@ def _what_to_do(row: TranslatedOffset, end: int | None) -> str:
 
 def _words(rows: list[TranslatedOffset], timestamp: int | None, end: int | None) -> str:
     first = rows[0]
-    at = f", first record from {shown(timestamp)} on" if timestamp is not None else ""
+    at = f", first record from {utc(timestamp)} on" if timestamp is not None else ""
     lines = [f"{first.topic}-{first.partition} at {first.offset}{at}"]
     for row in rows:
         place = "nowhere" if row.to_topic is None else f"{row.to_topic}-{row.to_partition}"

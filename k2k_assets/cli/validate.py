@@ -15,9 +15,8 @@ from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, template_engine
 from k2k_assets.cli.streams import error_console
-from k2k_assets.cli.timestamps import shown
 from k2k_assets.core.errors import K2KError, Refused
-from k2k_assets.core.words import duration, plural
+from k2k_assets.core.words import duration, plural, utc
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.loops import loops, opposite
 from k2k_assets.pipeline.routing import SinkTopic
@@ -111,7 +110,7 @@ def _beginning(start: str | int | dict[str, dict[int, int]]) -> str:
     if isinstance(start, dict):
         text = ", ".join(f"{topic}-{p} at {offset}" for topic, of in start.items() for p, offset in of.items())
         return f"{text}, where there is no position yet"
-    return f"{start if isinstance(start, str) else shown(start)}, where there is no position yet"
+    return f"{start if isinstance(start, str) else utc(start)}, where there is no position yet"
 
 
 def _target_names(topic: SinkTopic) -> str:

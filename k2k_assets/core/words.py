@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -38,6 +39,11 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
+
+
+def utc(milliseconds: int) -> str:
+    """A point in time, given in milliseconds since the epoch, as ISO 8601 text in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plural(count: int, what: str) -> str:

@@ -61,18 +61,41 @@ class CopiedTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedGroup:
+    """A selected consumer group with a commit on a copied topic of the source.
+
+    Attributes:
+        name: Name of the group.
+        source: Its committed offsets on the source, in copied topics only.
+        target: Its committed offsets on the target, in all topics; empty if it is not there yet.
+    """
+
+    name: str
+    source: Mapping[TopicPartition, int]
+    target: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
 class MovedGroups:
     """The consumer groups that the pipeline moves.
 
     Attributes:
-        selected: Number of selected groups with a commit on a copied topic of the source.
-        on_target: Number of these groups with a commit on the target too.
-        unknown: Why the numbers are not known; empty if they are.
+        groups: The groups, by name.
+        unknown: Why they are not known; empty if they are.
     """
 
-    selected: int = 0
-    on_target: int = 0
+    groups: tuple[MovedGroup, ...] = ()
     unknown: str = ""
+
+    @property
+    def selected(self) -> int:
+        """Number of groups."""
+        return len(self.groups)
+
+    @property
+    def on_target(self) -> int:
+        """Number of these groups with a commit on the target too."""
+        return sum(bool(group.target) for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)

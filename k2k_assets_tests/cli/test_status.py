@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 
 from k2k_assets.cli.main import run
-from k2k_assets.cli.status_document import status_document
 from k2k_assets.cli.status_screen import LiveScreen, behind, sparkline, status_screen
 from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.core.errors import ClusterUnreachable
@@ -27,7 +26,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status import copy_reader
-from k2k_assets.status.copy_status import CopiedTopic, CopyStatus, MovedGroups
+from k2k_assets.status.copy_status import CopiedTopic, CopyStatus, MovedGroup, MovedGroups
+from k2k_assets.status.document import status_document
 from k2k_assets.status.lag import PartitionLag, TotalLag
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
@@ -42,6 +42,7 @@ def pipeline(tmp_path: Path) -> Pipeline:
 
 
 CAUGHT_UP = PartitionLag(5, 5, 0.0)
+AT_NINE = {TopicPartition("busy", 0): 9}
 
 
 def topic(name: str, lag: PartitionLag = CAUGHT_UP, copied: int = 0, **more: Any) -> CopiedTopic:
@@ -58,7 +59,7 @@ STATUS = CopyStatus(
         topic("late", PartitionLag(5, 6, 4000.0)),
         STOPPED,
     ],
-    MovedGroups(3, 2),
+    MovedGroups(tuple(MovedGroup(name, AT_NINE, {} if name == "c" else AT_NINE) for name in "abc")),
 )
 
 
@@ -123,12 +124,14 @@ def test_the_json_has_the_keys_that_are_documented(pipeline: Pipeline) -> None:
     assert (document["delivery"], document["lag"], document["partitionsUnknown"]) == ("exactly-once", 186, 1)
     assert document["groups"] == {"selected": 3, "onTarget": 2, "unknown": None}
     lost = document["topics"][-1]
-    assert (lost["state"], lost["partitions"][0]["stopped"]["code"]) == ("stopped", "records-deleted")
+    stopped = lost["partitions"][0]["stopped"]
+    assert stopped is not None
+    assert (lost["state"], stopped["code"]) == ("stopped", "records-deleted")
     documented = set(re.findall(r"`(\w+)`", PAGE.read_text().split("\n## JSON\n")[1]))
     assert _keys(document) - documented == set()
 
 
-def _keys(value: object) -> set[str]:
+def _keys(value: Any) -> set[str]:
     if isinstance(value, dict):
         return {*value, *(key for item in value.values() for key in _keys(item))}
     return {key for item in value for key in _keys(item)} if isinstance(value, list) else set()

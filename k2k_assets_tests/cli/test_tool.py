@@ -15,11 +15,12 @@ import pytest
 import yaml
 
 from k2k_assets.cli import offset_mapping, tool
-from k2k_assets.cli.timestamps import Timestamp, shown
+from k2k_assets.cli.timestamps import Timestamp
 from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import utc
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.committed import CommittedPosition, CommittedPositions
 from k2k_assets.overrides.decide import Override, PartitionFacts
@@ -277,7 +278,7 @@ def test_times_are_read_and_shown_in_utc() -> None:
     read = Timestamp().convert
     assert read("1769860800000", None, None) == read("2026-01-31T12:00:00", None, None) == 1_769_860_800_000
     assert read("2026-01-31T13:00:00.001+01:00", None, None) == 1_769_860_800_001
-    assert shown(1_769_860_800_001) == "2026-01-31T12:00:00.001Z"
+    assert utc(1_769_860_800_001) == "2026-01-31T12:00:00.001Z"
 
 
 def test_help_imports_no_kafka_and_no_spark() -> None:

@@ -226,7 +226,16 @@ def project_ui(browser: Browser, project: Project, tmp_path: Path) -> Iterator[U
 def _page(browser: Browser, dev: DagsterDev, tmp_path: Path) -> Iterator[Ui]:
     page = browser.new_page(viewport=_SIZE)
     page.set_default_timeout(PATIENCE_MS)
-    pictures = Path(os.environ.get(_SCREENSHOTS) or tmp_path)
-    pictures.mkdir(parents=True, exist_ok=True)
-    yield Ui(page, f"http://127.0.0.1:{dev.port}", pictures)
+    yield Ui(page, f"http://127.0.0.1:{dev.port}", pictures(tmp_path))
     page.close()
+
+
+def pictures(otherwise: Path) -> Path:
+    """Where screenshots are kept.
+
+    Args:
+        otherwise: Where nobody asked to keep them.
+    """
+    path = Path(os.environ.get(_SCREENSHOTS) or otherwise)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

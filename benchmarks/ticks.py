@@ -32,7 +32,7 @@ from dagster._serdes import serialize_value
 from benchmarks import machine, report
 from benchmarks.tick_world import Size, TickWorld
 from k2k_assets import orchestration
-from k2k_assets.core.stops.reasons import TargetDeleted
+from k2k_assets.core.stops.reasons.target_topic import TargetDeleted
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.names import AssetNames
 

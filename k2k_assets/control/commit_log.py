@@ -14,7 +14,7 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import PositionUnreadable
+from k2k_assets.core.stops.reasons.positions import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd

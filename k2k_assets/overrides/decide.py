@@ -16,7 +16,7 @@ from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import PositionUnreadable
+from k2k_assets.core.stops.reasons.positions import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.overrides.request import Request, Where

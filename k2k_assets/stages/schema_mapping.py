@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import (
+from k2k_assets.core.stops.reasons.schemas import (
     RegistryLoginRefused,
     SchemaNotOnSource,
     SchemaOfOtherTopic,

@@ -15,7 +15,8 @@ from rich.live import Live
 from k2k_assets.cli.progress import LiveDisplay, ProgressLines, shown, status_table
 from k2k_assets.cli.topic_status import StatusReader
 from k2k_assets.core.stops.reason import render
-from k2k_assets.core.stops.reasons import SourceDeleted, Unclassified
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets_tests.cli.reports import partition, progress_of
 
 GONE = Unclassified("gone")

@@ -24,7 +24,7 @@ from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError, Superseded
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.kafka import cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.permissions.topic_check import TopicCheck

@@ -21,7 +21,7 @@ from k2k_assets.cli.main import run
 from k2k_assets.cli.status_screen import LiveScreen, behind, sparkline, status_screen
 from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.core.stops.reasons import RecordsDeleted
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox

@@ -18,7 +18,7 @@ from k2k_assets.cli import offset_mapping, tool
 from k2k_assets.cli.timestamps import Timestamp
 from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import utc
 from k2k_assets.kafka.cluster import Cluster

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes, parse_key
+from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.document import document_of
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons import ALL, RecordsDeleted, Unclassified
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.support.plans import commit_record
 

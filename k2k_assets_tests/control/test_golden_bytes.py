@@ -22,7 +22,9 @@ from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, Mappi
 from k2k_assets.control.pause_records import Pause, pause_key, pause_value
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import OpenTransaction, RecordsDeleted, Unclassified
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
+from k2k_assets.core.stops.reasons.target_log import OpenTransaction
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 
 # Characters that JSON escapes, and others: two and four bytes in UTF-8, both separators of JavaScript, DEL.

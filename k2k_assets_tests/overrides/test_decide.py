@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.stops.reasons import RecordsDeleted
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import NotedPosition

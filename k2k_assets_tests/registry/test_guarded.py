@@ -11,7 +11,7 @@ import pytest
 
 from k2k_assets.cli.main import run
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.core.stops.reasons import RegistryLoginRefused
+from k2k_assets.core.stops.reasons.schemas import RegistryLoginRefused
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.stops.reasons import TargetDeleted
+from k2k_assets.core.stops.reasons.target_topic import TargetDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver.events import (
     Committed,

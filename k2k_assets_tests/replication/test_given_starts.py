@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.core.stops.reasons import StartOutsideLog
+from k2k_assets.core.stops.reasons.source_log import StartOutsideLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox

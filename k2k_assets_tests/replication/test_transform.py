@@ -15,7 +15,7 @@ import yaml
 from k2k_assets.cli.main import run as k2k
 from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.stops.reasons import RecordRefused, TransformFailed
+from k2k_assets.core.stops.reasons.records import RecordRefused, TransformFailed
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox

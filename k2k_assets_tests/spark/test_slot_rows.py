@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from k2k_assets.core.stops.reasons import RecordsDeleted, Unclassified
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.spark import slot_task

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from k2k_assets.core.stops.reasons import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.core.stops.reasons.schemas import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.schema_mapping import Facet
 from k2k_assets.registry.schema_ids import SchemaIds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from k2k_assets.control.pause_records import Pause
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.status.copy_status import CopiedTopic, CopyStatus, copied_topics
 from k2k_assets.status.history import CopyHistory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k2k_assets.core.stops.reasons import TopicNotFound
+from k2k_assets.core.stops.reasons.source_topic import TopicNotFound
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.status.lag import PartitionLag
 from k2k_assets.status.positions import positions_of

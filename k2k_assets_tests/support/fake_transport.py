@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple, TypeVar
 
-from k2k_assets.core.stops.reasons import Unclassified
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription

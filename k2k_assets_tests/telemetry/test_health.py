@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from k2k_assets.core.clock import Clock
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.pipeline import Pipeline

@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
 
 from k2k_assets.control.pause_records import Pause
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver.events import Committed, GenerationStarted, PartitionClaimed, ProgressRead

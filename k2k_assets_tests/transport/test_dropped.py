@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.dropped_ranges import DroppedRange
-from k2k_assets.core.stops.reasons import Unclassified
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.dropped import DroppedRecords

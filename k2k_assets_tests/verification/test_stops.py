@@ -5,7 +5,8 @@ from __future__ import annotations
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import render
-from k2k_assets.core.stops.reasons import RecordRefused, RecordsDeleted
+from k2k_assets.core.stops.reasons.records import RecordRefused
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement

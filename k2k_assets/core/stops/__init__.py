@@ -1,1 +1,1 @@
-"""Why a partition or a topic was stopped, as values: `reasons.py` is the list of all reasons."""
+"""Why a partition or a topic was stopped, as values: `reasons/` holds all kinds, `catalog.py` lists them."""

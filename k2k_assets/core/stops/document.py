@@ -9,8 +9,9 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import ALL, Unclassified
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 
 

@@ -10,8 +10,8 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons import ALL
 
 _WIDTH = 120
 _NO_BREAK = "\0"
@@ -25,7 +25,7 @@ copied into the wrong place, until somebody says so.
 Each reason has a code, such as `records-deleted`. Codes never change, so that alerts and programs can rely on them; the
 text may. Look the code up in the [list](#reasons).
 
-This page is generated from `k2k_assets/core/stops/reasons.py` and `k2k_assets/core/stops/page.py`: `make docs`.
+This page is generated from `k2k_assets/core/stops/reasons/` and `k2k_assets/core/stops/page.py`: `make docs`.
 
 ## Where a stop shows
 

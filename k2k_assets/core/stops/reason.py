@@ -7,8 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from k2k_assets.core.topic_partition import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+COPY = TopicPartition("copy.orders", 0)
+"""The source and the target partition that examples of reasons name."""
+
 KINDS: dict[str, type[StopReason]] = {}
-"""All kinds of stop reasons by code. `reasons.py` fills it, and exports it as `ALL`."""
+"""The kinds of stop reasons that are imported, by code. `catalog.py` imports all."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from pydantic import Field
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import Stops
-from k2k_assets.core.stops.reasons import NoTargetTopic, TopicNotFound
+from k2k_assets.core.stops.reasons.source_topic import TopicNotFound
+from k2k_assets.core.stops.reasons.target_topic import NoTargetTopic
 from k2k_assets.core.words import duration, plural
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters

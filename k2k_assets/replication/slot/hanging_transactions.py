@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import OpenTransaction, open_transaction_found, open_transaction_to_do
+from k2k_assets.core.stops.reasons.target_log import OpenTransaction, open_transaction_found, open_transaction_to_do
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import guarantees

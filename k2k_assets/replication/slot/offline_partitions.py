@@ -15,7 +15,7 @@ from functools import partial
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.stops.reason import render
-from k2k_assets.core.stops.reasons import LeaderMissing
+from k2k_assets.core.stops.reasons.offline_partitions import LeaderMissing
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.answers import in_thread

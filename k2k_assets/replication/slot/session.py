@@ -17,7 +17,7 @@ from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons import SourceDiverged
+from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window

@@ -21,7 +21,7 @@ from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons import RecordRefused
+from k2k_assets.core.stops.reasons.records import RecordRefused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window

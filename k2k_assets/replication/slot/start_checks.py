@@ -14,17 +14,10 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import (
-    FewerPartitions,
-    PositionsLost,
-    RecordsDeleted,
-    SourceDeleted,
-    SourceRecreated,
-    SourceTruncated,
-    StartOutsideLog,
-    TargetDeleted,
-    TargetRecreated,
-)
+from k2k_assets.core.stops.reasons.positions import PositionsLost
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceTruncated, StartOutsideLog
+from k2k_assets.core.stops.reasons.source_topic import FewerPartitions, SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reasons.target_topic import TargetDeleted, TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_where_led

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 
 from k2k_assets.control.commit_log import ensure_same_commit_topic
 from k2k_assets.core.errors import Hidden
-from k2k_assets.core.stops.reasons import SourceDeleted, SourceHidden, SourceRecreated, TargetDeleted, TargetRecreated
+from k2k_assets.core.stops.reasons.permissions import SourceHidden
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reasons.target_topic import TargetDeleted, TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan

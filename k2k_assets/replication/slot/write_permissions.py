@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k2k_assets.core.stops.reasons import TargetWriteDenied
+from k2k_assets.core.stops.reasons.permissions import TargetWriteDenied
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka.cluster import Cluster

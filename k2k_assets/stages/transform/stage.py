@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k2k_assets.core.stops.reasons import TransformFailed
+from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.stages.headers import readable_headers
 from k2k_assets.stages.transform.batch import Batch, DeadLetter
 from k2k_assets.stages.transform.rules import Transforms

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import compress
 from operator import itemgetter, length_hint
 
-from k2k_assets.core.stops.reasons import HeaderUnreadable
+from k2k_assets.core.stops.reasons.records import HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import UnreadableRecord

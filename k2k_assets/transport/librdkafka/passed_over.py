@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from k2k_assets.core.stops.reasons import LaterLeaderEpoch
+from k2k_assets.core.stops.reasons.source_log import LaterLeaderEpoch
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.errors import SourceStopped

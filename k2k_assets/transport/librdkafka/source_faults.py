@@ -9,15 +9,10 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError
 
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import (
-    BatchUnreadable,
-    OffsetOutOfRange,
-    RecordsDeleted,
-    SourceDeleted,
-    SourceDiverged,
-    SourceReadDenied,
-    SourceTruncated,
-)
+from k2k_assets.core.stops.reasons.permissions import SourceReadDenied
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
+from k2k_assets.core.stops.reasons.source_log import OffsetOutOfRange, RecordsDeleted, SourceDiverged, SourceTruncated
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.page import page
-from k2k_assets.core.stops.reasons import ALL
 
 ROOT = Path(__file__).parents[3]
 

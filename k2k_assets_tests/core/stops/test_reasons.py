@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
+from k2k_assets.core.stops import reasons
+from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.document import document_of, reason_of
-from k2k_assets.core.stops.reason import StopReason, codes_of, render, render_topic
-from k2k_assets.core.stops.reasons import (
-    ALL,
-    OpenTransaction,
-    RecordsDeleted,
-    SourceDeleted,
-    SourceDiverged,
-    SourceRecreated,
-    TargetDeleted,
-    Unclassified,
-)
+from k2k_assets.core.stops.reason import KINDS, StopReason, codes_of, render, render_topic
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reasons.target_log import OpenTransaction
+from k2k_assets.core.stops.reasons.target_topic import TargetDeleted
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 
 P0, COPY = TopicPartition("orders", 0), TopicPartition("copy", 1)
@@ -49,6 +47,7 @@ def test_codes_never_change() -> None:
         "topic-not-found",
         "source-hidden",
         "source-read-denied",
+        "target-write-denied",
         "no-leader",
         "batch-unreadable",
         "header-key-not-utf8",
@@ -60,15 +59,20 @@ def test_codes_never_change() -> None:
         "schema-refused",
         "target-deleted",
         "target-recreated",
+        "no-target-topic",
         "target-truncated",
         "foreign-records",
         "open-transaction",
-        "target-write-denied",
-        "no-target-topic",
         "positions-lost",
         "position-unreadable",
         "unclassified",
     ]
+
+
+def test_the_catalog_has_the_kinds_of_all_files() -> None:
+    files = {path.stem for path in Path(reasons.__path__[0]).glob("*.py")} - {"__init__"}
+    assert {kind.__module__.rpartition(".")[2] for kind in ALL.values()} == files
+    assert set(ALL.items()) == {item for item in KINDS.items() if item[1].__module__.startswith(reasons.__name__)}
 
 
 def test_a_code_has_one_kind() -> None:

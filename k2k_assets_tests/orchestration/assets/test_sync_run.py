@@ -16,7 +16,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons import SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted, SourceRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.control.commit_log import CommitLog
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.orchestration.assets.topic_report import out_of_step

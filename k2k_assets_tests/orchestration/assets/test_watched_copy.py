@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.assets.watched_copy import LOG_SECONDS, ProgressLog, newest_progress, watched
 from k2k_assets.replication.driver.events import Event, Listener, PartitionStopped, ProgressRead

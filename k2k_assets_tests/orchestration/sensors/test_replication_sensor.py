@@ -18,7 +18,8 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.core.stops.reasons import RecordsDeleted, SourceDeleted
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery

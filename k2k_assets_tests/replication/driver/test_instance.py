@@ -11,7 +11,7 @@ import pytest
 
 from k2k_assets.control.assignment_tail import AssignmentTopicLost
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver import instance as module
 from k2k_assets.replication.driver.instance import Instance, _Stop

@@ -13,7 +13,7 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.kafka.topic_follower import Replaced

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from k2k_assets.core.stops.reasons import LeaderMissing, SourceDeleted
+from k2k_assets.core.stops.reasons.offline_partitions import LeaderMissing
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot_memory import StallHistory, StoppedPartitions
 

@@ -12,7 +12,7 @@ import pytest
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.stops.reason import render
-from k2k_assets.core.stops.reasons import StartOutsideLog
+from k2k_assets.core.stops.reasons.source_log import StartOutsideLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import Refused, Superseded
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position

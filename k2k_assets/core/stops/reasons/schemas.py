@@ -1,0 +1,183 @@
+"""A record whose schema the registries do not know, or do not take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from k2k_assets.core.stops.reason import ORDERS, StopReason
+from k2k_assets.core.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True)
+class SchemaNotOnSource(StopReason, code="schema-not-found"):
+    """The source's registry does not have the schema of a record.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id that it has before its payload.
+        words: What the registry said.
+    """
+
+    title = "the source's schema registry does not have the schema of a record"
+    meaning = (
+        "The record begins as if a schema registry's serializer had written it, and nobody knows the schema. It was "
+        "deleted for good, the registry is another one, or the bytes are something else: a long integer as a key."
+    )
+    advice = (
+        "If the topic's keys, or values, have no schemas: a rule in `schemaMapping.topics` says so, for example "
+        "`{pattern: orders, key: disabled, value: enabled}`. Else bring the schema back; copying goes on from that "
+        "record."
+    )
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"the {self.facet} of the record at {self.source} offset {self.offset} has schema id {self.schema_id}, "
+            f"which the source's registry does not know ({self.words})"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"If the {self.facet}s of {self.source.topic} are not written with a schema registry, say so in "
+            f"schemaMapping.topics: {{pattern: {self.source.topic}, {self.facet}: disabled}}; nothing was skipped, "
+            "copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(ORDERS, 42, "value", 7, "Schema 7 not found (error code 40403)")
+
+
+@dataclass(frozen=True)
+class RegistryLoginRefused(StopReason, code="registry-login-refused"):
+    """A schema registry does not let the pipeline in.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record whose schema was asked for.
+        registry: Names the registry, with its address.
+        words: What it said.
+    """
+
+    title = "a schema registry does not let the pipeline in"
+    meaning = (
+        "It answers, but refuses the user, the password, the token or the certificate; or its own certificate is not "
+        "trusted. That does not pass by itself, so it is not tried again and again, which could lock the user out. All "
+        "before the record is copied, and nothing was skipped."
+    )
+    advice = (
+        "`k2k validate --connect` tells whether it is put right; then start again. Copying goes on from that record."
+    )
+
+    source: TopicPartition
+    offset: int
+    registry: str
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"{self.registry}, asked for the schema of the record at {self.source} offset {self.offset}, {self.words}"
+        )
+
+    def to_do(self) -> str:
+        return "Correct registry.config of that cluster in the pipeline file, and start again"
+
+    @classmethod
+    def example(cls) -> Self:
+        words = "refuses the login: 401 Unauthorized"
+        return cls(ORDERS, 42, "the target's schema registry at https://registry.example.com", words)
+
+
+@dataclass(frozen=True)
+class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
+    """The schema of a record is registered only for other topics.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id that it has before its payload.
+        subjects: Where the schema is registered.
+    """
+
+    title = "the schema of a record is registered for other topics only"
+    meaning = (
+        "The bytes may be something else that begins like a schema id: a long integer as a key. With another id "
+        "it would be another number, so nothing is guessed."
+    )
+    advice = "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`."
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    subjects: str
+
+    def found(self) -> str:
+        return (
+            f"the {self.facet} of the record at {self.source} offset {self.offset} seems to have schema id "
+            f"{self.schema_id}, which the source's registry has for other topics only ({self.subjects})"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"Say in schemaMapping.topics whether the {self.facet}s of {self.source.topic} are written with a schema "
+            f"registry: {{pattern: {self.source.topic}, {self.facet}: enabled}} or disabled; nothing was skipped, "
+            "copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(ORDERS, 42, "key", 1, "payments-value")
+
+
+@dataclass(frozen=True)
+class SchemaRefusedByTarget(StopReason, code="schema-refused"):
+    """The target's registry does not take the schema of a record.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        schema_id: The id of its schema on the source.
+        subject: Where it was to be registered.
+        words: What the registry said.
+    """
+
+    title = "the target's schema registry does not take a schema"
+    meaning = (
+        "Most often it is not compatible with what the subject holds there already, or the principal may not register "
+        "schemas. All before the record is copied, and nothing was skipped."
+    )
+    advice = "Register it by hand, or change the compatibility of the subject, and start again."
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    schema_id: int
+    subject: str
+    words: str
+
+    def found(self) -> str:
+        return (
+            f"the target's registry does not take schema {self.schema_id} of the {self.facet} of the record at "
+            f"{self.source} offset {self.offset} under subject {self.subject}: {self.words}"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"Change the compatibility of subject {self.subject} on the target, or register the schema by hand; "
+            "nothing was skipped, copying goes on from this record"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(ORDERS, 42, "value", 7, "copy.orders-value", "Schema being registered is incompatible (409)")

@@ -31,7 +31,7 @@ def discovery_file(pipeline_name: str) -> StatePath:
 
 
 def turn_file(pipeline_name: str) -> StatePath:
-    """The file with the turn of a pipeline's checks (`verification.turns`); raises as `home` does."""
+    """The file with the turn of a pipeline's checks (`verification.groups.turns`); raises as `home` does."""
     return home() / "checks" / f"{escape(pipeline_name)}.json"
 
 

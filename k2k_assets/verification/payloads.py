@@ -6,11 +6,13 @@ equal where its schema is the same, whatever its id, and neither the ids nor who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.schema_mapping import Facet, facets_word
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
 
@@ -86,3 +88,19 @@ def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:
 def words_of(facets: Iterable[str]) -> list[str]:
     """The different ones, without those of records that are compared as they are."""
     return sorted({word for word in facets if word})
+
+
+def compared_facets(
+    routes: Iterable[tuple[str, str]], settings: CopySettings
+) -> Mapping[ClusterRole, Mapping[str, str]]:
+    """The facets with mapped schema ids of each side's topics, as `facets_word`.
+
+    Of topics that go to one target topic all are compared in one way, whichever of them a record there came from.
+    """
+    of_target: dict[str, frozenset[Facet]] = {}
+    for topic, to in routes:
+        of_target[to] = of_target.get(to, frozenset()) | settings.facets(topic)
+    return {
+        "source": {topic: facets_word(of_target[to]) for topic, to in routes},
+        "target": {to: facets_word(facets) for to, facets in of_target.items()},
+    }

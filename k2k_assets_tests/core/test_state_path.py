@@ -19,7 +19,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.home import HOME_VARIABLE, discovery_file, index_directory, turn_file
 from k2k_assets.core.state_path import STORES, StatePath
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.verification.turns import next_turn
+from k2k_assets.verification.groups.turns import next_turn
 from k2k_assets_tests.support.s3 import BUCKET, s3_server
 
 

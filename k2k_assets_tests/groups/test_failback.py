@@ -25,7 +25,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit, held, member
 from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique

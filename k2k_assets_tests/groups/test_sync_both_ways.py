@@ -24,7 +24,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.bidirectional import Bidirectional
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.support.both_ways import OneWay, both_ways, settle, write_some
 from k2k_assets_tests.support.copying import Running, copy, in_processes

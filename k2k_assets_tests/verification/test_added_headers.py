@@ -18,7 +18,7 @@ from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.expected_headers import ClusterIds
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.record_pair import RecordPlace, differences_of, facing, record_at, settings_at
 from k2k_assets.verification.verdict import Judgement, Verdict

@@ -16,7 +16,7 @@ from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.orchestration.sensors.observation import observe
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.support.copying import copy

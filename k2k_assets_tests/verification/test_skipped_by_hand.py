@@ -15,7 +15,7 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy, told

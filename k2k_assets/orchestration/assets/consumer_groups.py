@@ -21,7 +21,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.turns import next_turn
+from k2k_assets.verification.groups.turns import next_turn
 from k2k_assets.verification.verdict import Verdict
 
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
@@ -133,7 +133,7 @@ def _upstream(names: AssetNames) -> dict[str, dg.AssetIn]:
 def _sync(pipeline: Pipeline) -> tuple[PollResult, dict[str, Verdict]]:
     # Imported here because of pyarrow, which a run that copies does not need.
     from k2k_assets.orchestration.assets.group_sync import sync_groups
-    from k2k_assets.verification.group_content import check_groups
+    from k2k_assets.verification.groups.check import check_groups
 
     with failures_as_messages():
         result = sync_groups(pipeline)
@@ -147,7 +147,7 @@ def _keep_in_step(
     """Moves all groups of the pipeline, also new ones, until another run takes over."""
     from k2k_assets.orchestration.assets.group_run import GroupRun
     from k2k_assets.orchestration.assets.group_sync import keep_in_step, newest_poll
-    from k2k_assets.verification.group_content import check_groups
+    from k2k_assets.verification.groups.check import check_groups
 
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         mappings = mappings_of(pipeline.group, source.cluster_id(), target.cluster_id(), pipeline.offset_mapping.topic)

@@ -75,7 +75,7 @@ def mappings_of(group: str, source_cluster: str, target_cluster: str, topic: str
 
 
 def group_check_specs(names: AssetNames, groups: Collection[str]) -> dict[str, dg.AssetCheckSpec]:
-    """The check on each consumer group (`verification.group_content`).
+    """The check on each consumer group (`verification.groups.check`).
 
     It is run by the op that translates the groups, so that both speak of the same positions.
     """

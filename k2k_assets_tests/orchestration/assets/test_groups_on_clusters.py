@@ -29,7 +29,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.groups import commit, delete_group, member, position
 from k2k_assets_tests.support.hand_copy import HandCopy

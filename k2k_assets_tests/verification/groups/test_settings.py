@@ -14,10 +14,11 @@ from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.mapping.algebra.fold import Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, SettingsRange
-from k2k_assets.verification import group_content
-from k2k_assets.verification.group_content import _Compared, _compared, _Place
-from k2k_assets.verification.group_match import Match
-from k2k_assets.verification.group_settings import readings_around
+from k2k_assets.verification.groups import copies
+from k2k_assets.verification.groups.copies import ComparedCopies, compared_copies
+from k2k_assets.verification.groups.match import Match
+from k2k_assets.verification.groups.places import GroupPlace
+from k2k_assets.verification.groups.settings import readings_around
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 COMMITTED = CopySettings("read_committed", headers=True, timestamps=True, alone=False)
@@ -25,7 +26,7 @@ UNCOMMITTED = replace(COMMITTED, isolation="read_uncommitted")
 KNOWN = {"c": COMMITTED, "h": replace(COMMITTED, headers=False), "u": UNCOMMITTED}
 R_C, R_U = COMMITTED.reading, UNCOMMITTED.reading
 TOPICS = [TopicPartition(topic, 0) for topic in ("t", "u", "v")]
-FAULTY = _Compared(Match(compared=1, skipped=1), nothing_there=False, faulty=True, by_hand=0)
+FAULTY = ComparedCopies(Match(compared=1, skipped=1), nothing_there=False, faulty=True, by_hand=0)
 MILLION = 1_000_000
 
 
@@ -76,20 +77,20 @@ def test_a_fault_is_one_where_the_level_is_known(
     levels: list[set[Any]],
     compared: list[tuple[int, CopySettings]],
 ) -> None:
-    asked: list[tuple[CopySettings, list[_Place]]] = []
+    asked: list[tuple[CopySettings, list[GroupPlace]]] = []
 
-    def match_all(_p: Any, _r: Any, places: Any, _s: Any, _t: Any, settings: Any, _h: Any) -> list[_Compared]:
+    def match_all(_p: Any, _r: Any, places: Any, _s: Any, _t: Any, settings: Any, _h: Any) -> list[ComparedCopies]:
         asked.append((settings, list(places)))
         return [FAULTY for _ in places]
 
     of_topic = dict(zip(TOPICS, levels, strict=True))
-    monkeypatch.setattr(group_content, "_match_all", match_all)
-    monkeypatch.setattr(group_content, "noted_settings", lambda *_: known)
-    monkeypatch.setattr(group_content, "skipped_by_hand", lambda *_: {})
-    monkeypatch.setattr(group_content, "readings_in_index", lambda *_: lambda tp, _at: of_topic[tp])
-    places = [_Place("g", (tp, 5), ((tp, 5),), True, CommitDecision.EXACT) for tp in TOPICS]
+    monkeypatch.setattr(copies, "_match_all", match_all)
+    monkeypatch.setattr(copies, "noted_settings", lambda *_: known)
+    monkeypatch.setattr(copies, "skipped_by_hand", lambda *_: {})
+    monkeypatch.setattr(copies, "readings_in_index", lambda *_: lambda tp, _at: of_topic[tp])
+    places = [GroupPlace("g", (tp, 5), ((tp, 5),), True, CommitDecision.EXACT) for tp in TOPICS]
     nothing: Any = None
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
-    found = dict(_compared(pipeline, nothing, places, nothing, nothing))
+    found = dict(compared_copies(pipeline, nothing, places, nothing, nothing))
     assert [number for number, place in enumerate(places) if found[place]] == [number for number, _ in compared]
     assert asked[1:] == [(settings, [places[number]]) for number, settings in compared]

@@ -6,7 +6,7 @@ import pytest
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.kafka.groups import CommittedOffset
-from k2k_assets.verification.group_holding import CommitOwner, holding
+from k2k_assets.verification.groups.commit_owner import CommitOwner, holding
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.expected_drops import ExpectedDrops
-from k2k_assets.verification.group_both_ways import NEAR, Windows, Written
-from k2k_assets.verification.group_match import Match, RecordWindow, Seen
-from k2k_assets.verification.group_windows import At
+from k2k_assets.verification.groups.match import Match, RecordWindow, Seen
+from k2k_assets.verification.groups.own_records import NEAR, OwnRecords, Windows
+from k2k_assets.verification.groups.windows import At
 
 T0 = TopicPartition("t", 0)
 RULE = ExpectedDrops("m", "x")
@@ -39,7 +39,7 @@ def compared(
         return found
 
     nothing = (lambda _: None, lambda _: None)
-    written = Written(windows(copies, read), windows(own, passed), RULE, RULE, nothing, True)
+    written = OwnRecords(windows(copies, read), windows(own, passed), RULE, RULE, nothing, True)
     (match,) = written.matches([((T0, read), (T0, passed))])
     return match, asked
 

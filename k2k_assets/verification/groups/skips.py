@@ -17,8 +17,8 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portion_columns import skipped_by_source
 from k2k_assets.mapping.index.read import IndexReader
-from k2k_assets.verification.group_match import RecordWindow, Seen
-from k2k_assets.verification.group_windows import At
+from k2k_assets.verification.groups.match import RecordWindow, Seen
+from k2k_assets.verification.groups.windows import At
 
 # Distance in offsets; all compared records lie within it.
 NEAR = 100_000

@@ -17,8 +17,8 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification import group_content
-from k2k_assets.verification.group_content import check_groups
+from k2k_assets.verification.groups import check
+from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
@@ -92,7 +92,7 @@ def test_who_is_not_looked_at_keeps_the_verdict(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two groups that skip a record, one is looked at in each turn; the other one has not passed."""
-    monkeypatch.setattr(group_content, "MOST_PARTITIONS", 1)
+    monkeypatch.setattr(check, "MOST_PARTITIONS", 1)
     topic = unique("turns")
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)

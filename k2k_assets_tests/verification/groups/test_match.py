@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.verification.group_match import Match, RecordWindow, Seen, Sides, match
+from k2k_assets.verification.groups.match import Match, RecordWindow, Seen, Sides, match
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -16,7 +16,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import ReadStalled
-from k2k_assets.verification.group_match import RecordWindow, Seen
+from k2k_assets.verification.groups.match import RecordWindow, Seen
 
 BEFORE, AFTER = 24, 48
 """Number of records to read on each side of a position."""

@@ -1,0 +1,102 @@
+"""Reads the records around the positions of groups on both sides, as the settings of a copy make them comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.groups.report import PollResult
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.messages import Message, headers_of
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.verification.comparison import compacted_topics
+from k2k_assets.verification.digests import digest
+from k2k_assets.verification.expected_changes import ChangeRules
+from k2k_assets.verification.expected_drops import expected_drops
+from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
+from k2k_assets.verification.groups.match import RecordWindow
+from k2k_assets.verification.groups.places import GroupPlace
+from k2k_assets.verification.groups.windows import At, read_windows
+from k2k_assets.verification.payloads import Payloads, compared_facets, payloads_of
+
+
+def copied_windows(
+    pipeline: Pipeline,
+    result: PollResult,
+    places: Sequence[GroupPlace],
+    source: Cluster,
+    target: Cluster,
+    settings: CopySettings,
+) -> tuple[dict[At, RecordWindow], dict[At, RecordWindow]]:
+    routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
+    on_source = source.describe({topic for topic, _ in routes})
+    on_target = target.describe({topic for _, topic in routes})
+    timed = timed_topics(routes, source, target, on_source, on_target) if settings.timestamps else frozenset()
+    timed_sources = {topic for topic, to in routes if to in timed}
+    source_properties = {**pipeline.client_properties("source", "consumer"), "isolation.level": settings.isolation}
+    target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
+
+    ids = ClusterIds.of(source, target)
+    rules = ChangeRules(settings.transform, pipeline.folders)
+    changes = rules.opened() if rules.text else None
+    facets = compared_facets(routes, settings)
+    expected, drops = expected_headers(settings, ids, rules.id), expected_drops(settings, ids, rules.id)
+    with_headers = settings.headers or bool(expected)
+
+    def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes | None:
+        of_topic, timed_too = facets[role].get(message.topic() or "", ""), message.topic() in timed_here
+        if role == "target":
+            return digest(message, payloads.of(message, of_topic), with_headers, timed_too)
+        if changes is None:
+            return digest(message, payloads.of(message, of_topic), with_headers, timed_too, expected, drops)
+        (changed,) = changes.of([message], [headers_of(message)])
+        as_compared = payloads.through(changed.key, changed.value, of_topic)
+        return digest(message, as_compared, with_headers, timed_too, expected, drops, changed)
+
+    return (
+        read_windows(
+            source,
+            source_properties,
+            {at for place in places for at in place.sources},
+            {tp: end for tp, end in result.source_ends.items() if tp.topic in on_source},
+            partial(digest_of, "source", timed_sources, payloads_of(pipeline, "source")),
+            compacted_topics(source, on_source),
+        ),
+        read_windows(
+            target,
+            target_properties,
+            {place.target for place in places},
+            {tp: ends.end for tp, ends in result.target_ends.items() if tp.topic in on_target},
+            partial(digest_of, "target", timed, payloads_of(pipeline, "target")),
+            compacted_topics(target, on_target),
+        ),
+    )
+
+
+def timed_topics(
+    routes: Iterable[tuple[str, str]],
+    source: Cluster,
+    target: Cluster,
+    on_source: Mapping[str, TopicDescription],
+    on_target: Mapping[str, TopicDescription],
+) -> frozenset[str]:
+    """Target topics whose timestamps must equal those of the source, because brokers set them on neither side.
+
+    Args:
+        routes: Source topics, each with its target topic.
+        source: The source cluster.
+        target: The target cluster.
+        on_source: Existing source topics, by name.
+        on_target: Existing target topics, by name.
+    """
+    stamped_there = _create_time(source, on_source)
+    stamped_here = _create_time(target, on_target)
+    unsure = {to for topic, to in routes if topic not in stamped_there}
+    return frozenset(to for _, to in routes if to in stamped_here and to not in unsure)
+
+
+def _create_time(cluster: Cluster, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
+    configs = cluster.topic_configs(list(topics), only_changed=False)
+    return frozenset(n for n, config in configs.items() if config.get("message.timestamp.type") != "LogAppendTime")

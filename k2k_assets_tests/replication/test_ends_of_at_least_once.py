@@ -15,7 +15,7 @@ from k2k_assets.kafka import clients
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.start_checks import resolve_starts
 from k2k_assets.transport.errors import Fatal
-from k2k_assets.transport.librdkafka.at_least_once_sink import DataProducer
+from k2k_assets.transport.librdkafka.data_producer import DataProducer
 from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, slot_plan

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
+from k2k_assets.transport.librdkafka.chunk_writer import ChunkWriter
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
-from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors, results
+from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, raise_errors
 from k2k_assets.transport.librdkafka.producers import flush
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.producer_calls import call
 
 
-class TransactionalSink(TransactionalWriter):
+class TransactionalSink(ChunkWriter, TransactionalWriter):
     """The exactly-once sink.
 
     Args:
@@ -33,32 +34,14 @@ class TransactionalSink(TransactionalWriter):
         report_mode: ReportMode,
         timeout: float = SINK_SECONDS,
     ) -> None:
-        super().__init__(properties, transactional_id, timeout)
-        self._report_mode = report_mode
+        TransactionalWriter.__init__(self, properties, transactional_id, timeout)
+        ChunkWriter.__init__(self, report_mode)
         self._foresight = Foresight()
-        self._pending: list[PendingDelivery] = []
-        self._aside: list[PendingDelivery] = []
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []
 
-    def write(self, chunk: Chunk) -> Sent:
-        pending = PendingDelivery(chunk, self._report_mode.report_each)
-        self._pending.append(pending)
-        self._produce(chunk, pending)
-        return pending.sent
-
-    def write_aside(self, chunk: Chunk) -> None:
-        pending = PendingDelivery(chunk, report_each=True)
-        self._aside.append(pending)
-        self._produce(chunk, pending)
-
     def _produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
-        with self._report_mode.learning_of_refusals():
-            try:
-                call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
-            except Restart:
-                self._ensure_accepted([*self._pending, *self._aside])
-                raise
+        call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)
 
     def foresee(self) -> Sequence[Delivery] | None:
         if self._report_mode.foresees and not self._report_mode.report_each:
@@ -66,21 +49,20 @@ class TransactionalSink(TransactionalWriter):
         return self._foreseen
 
     def settle(self) -> Sequence[Delivery]:
-        pending, aside = self._pending, self._aside
-        self._pending, self._aside = [], []
-        with self._report_mode.learning_of_refusals():
-            flush(self._producer, self._timeout, lambda: self._ensure_accepted([*pending, *aside]))
-            try:
-                raise_errors([*pending, *aside])
-                results(aside)
-                self._delivered = results(pending)
-            except Undeliverable as refusal:
-                if not refusal.final:
-                    self._ensure_allowed(self._failure())
-                raise
-        self._report_mode.ensure_whole(self._delivered)
+        self._delivered = self._settle()
         self._foresight.learn(self._delivered)
         return self._delivered
+
+    def _drain(self, pending: Sequence[PendingDelivery]) -> None:
+        flush(self._producer, self._timeout, lambda: self._ensure_accepted(pending))
+
+    def _results(self, pending: Sequence[PendingDelivery], aside: Sequence[PendingDelivery]) -> list[Delivery]:
+        try:
+            return super()._results(pending, aside)
+        except Undeliverable as refusal:
+            if not refusal.final:
+                self._ensure_allowed(self._failure())
+            raise
 
     def commit(self) -> None:
         if self._foreseen is not None and self._foreseen != self._delivered:
@@ -92,12 +74,7 @@ class TransactionalSink(TransactionalWriter):
         self._foreseen, self._delivered = None, []
 
     def _ensure_accepted(self, pending: Sequence[PendingDelivery]) -> None:
-        """Finds out early that the target refused a record: the records behind it would wait for their time-out.
-
-        Raises:
-            Undeliverable: The target refused a record.
-            Forbidden: The principal may not write to a topic.
-        """
+        # Also asked while the queue drains: the records behind a refused one would wait for their time-out.
         error = self._failure()
         if error is not None and pending:
             self._ensure_allowed(error)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.interface import ControlWriter, Sink, Sinks, Source
-from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink, DataProducer
+from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
+from k2k_assets.transport.librdkafka.data_producer import DataProducer
 from k2k_assets.transport.librdkafka.producers import transactional_producer
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.librdkafka.sink import TransactionalSink

@@ -6,8 +6,8 @@ import pytest
 
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka import at_least_once_sink as module
-from k2k_assets.transport.librdkafka.at_least_once_sink import DataProducer
+from k2k_assets.transport.librdkafka import data_producer as module
+from k2k_assets.transport.librdkafka.data_producer import DataProducer
 from k2k_assets_tests.support.clock import FakeClock
 
 

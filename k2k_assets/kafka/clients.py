@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, NotAllowed, Refused
 from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka.messages import Consumer
 
@@ -153,6 +153,20 @@ def is_about_rights(error: KafkaError) -> bool:
 def advice(error: KafkaError) -> str:
     """The advice to append to an error's text. Only for missing rights there is a general one; else it is empty."""
     return f". {ACLS_HINT}" if is_about_rights(error) else ""
+
+
+def refused(what: str, error: KafkaError) -> Refused:
+    """Makes the error for a request that a cluster refuses.
+
+    Args:
+        what: What was refused, or failed; the text begins with it.
+        error: What the cluster said.
+
+    Returns:
+        `NotAllowed` with advice if the principal lacks a right, else `Refused`.
+    """
+    kind = NotAllowed if is_about_rights(error) else Refused
+    return kind(f"{what}: {error.str()} ({error.name()}){advice(error)}")
 
 
 def is_about_the_group(error: KafkaError) -> bool:

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 )
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import ClusterUnreachable, Hidden, NotAllowed, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Hidden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka import clients
@@ -508,8 +508,7 @@ class Cluster:
         if clients.is_unreachable(error):
             self.admin.poll(0)
             return clients.unreachable(self.role, self._properties, self._last_error or error.str())
-        kind = NotAllowed if clients.is_about_rights(error) else Refused
-        return kind(f"the {self} refused: {error.str()} ({error.name()}){clients.advice(error)}")
+        return clients.refused(f"the {self} refused", error)
 
     def _silent(self) -> ClusterUnreachable:
         return clients.unreachable(self.role, self._properties, self._last_error or "no answer in time")

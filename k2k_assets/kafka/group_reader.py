@@ -253,7 +253,7 @@ def failure(cluster: Cluster, error: KafkaError) -> ClusterUnreachable | Refused
     """Turns a Kafka error into an error of this project; a coordinator that still loads counts as unreachable."""
     if clients.is_unreachable(error) or error.code() in _LOADING:
         return unreachable(cluster, error.str())
-    return Refused(f"the {cluster} refused: {error.str()} ({error.name()}){clients.advice(error)}")
+    return clients.refused(f"the {cluster} refused", error)
 
 
 def unreachable(cluster: Cluster, why: str) -> ClusterUnreachable:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import ClusterUnreachable, NotAllowed, Refused
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Role
 
@@ -65,8 +65,7 @@ class PlainWriter:
     def _translated(self, error: KafkaError) -> Exception:
         if clients.is_unreachable(error):
             return self._unreachable(error.str())
-        kind = NotAllowed if clients.is_about_rights(error) else Refused
-        return kind(f"writing to '{self._topic}' on the {self._role} cluster failed: {error.str()} ({error.name()})")
+        return clients.refused(f"writing to '{self._topic}' on the {self._role} cluster failed", error)
 
     def _unreachable(self, why: str) -> ClusterUnreachable:
         return clients.unreachable(self._role, self._properties, f"writing to '{self._topic}': {why}")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
-from k2k_assets.kafka.cluster import Cluster, Which
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_offsets import Which
 
 END_UNKNOWN = -1
 """Stands for the end of a partition that had no leader when the slots were planned."""

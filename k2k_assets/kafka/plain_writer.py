@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.kafka import clients
-from k2k_assets.kafka.cluster import Role
+from k2k_assets.kafka.connection import Role
 
 
 class PlainWriter:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.cluster import Cluster, TopicDescription, Which
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.cluster_offsets import Which
 from k2k_assets.kafka.end_probe import EndProbe
 from k2k_assets.kafka.leaders import LedOffsets, offsets_where_led
 from k2k_assets.kafka.log_reader import LogReader

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from k2k_assets.kafka.cluster import Role
+from k2k_assets.kafka.connection import Role
 from k2k_assets.permissions.names import ALL, NamePattern
 from k2k_assets.permissions.required import Operation, Permission
 from k2k_assets.permissions.subjects import Resource

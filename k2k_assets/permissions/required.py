@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from k2k_assets.kafka.cluster import Role
+from k2k_assets.kafka.connection import Role
 from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.subjects import Resource, Subject, patterns, resource_of
 from k2k_assets.pipeline import Pipeline

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from k2k_assets.kafka.cluster import Cluster, Role
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.connection import Role
 from k2k_assets.permissions.granted import (
     Granted,
     Wanted,

@@ -14,7 +14,7 @@ import pytest
 from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
@@ -139,7 +139,7 @@ def test_faults_and_silence_have_the_codes_of_k2k_start(
     assert not log.exists()
     assert run(["start"]) == 2
     capsys.readouterr()
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 1.0)
     nobody = write_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ".*")
     assert run(["start", "-f", str(nobody), "-t", "-g", "enabled"]) == 3
     err = capsys.readouterr().err

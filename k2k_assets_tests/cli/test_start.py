@@ -25,7 +25,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError, Superseded
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -101,7 +101,7 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
 def test_source_that_does_not_answer_is_named_in_time(
     tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 2.0)
     path = write_pipeline(tmp_path, silent_address, "127.0.0.1:9", ["orders"])
     log = tmp_path / "termination-log"
     begin = time.monotonic()
@@ -122,7 +122,7 @@ def test_target_that_does_not_answer_is_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 3.0)
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
     path = write_pipeline(tmp_path, clusters.source_servers, silent_address, [topic])
     assert run(["start", "-f", str(path)]) == 3
@@ -244,7 +244,7 @@ def test_engine_is_asked_for_the_extent_that_was_meant(orders: Path, monkeypatch
 def test_clusters_are_waited_for_where_that_is_wanted(
     tmp_path: Path, clusters: KafkaSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(start_module, "_RETRY_SECONDS", 0.1)
     topic = kafka.create_topic(clusters.source_servers, kafka.unique("orders"))
     features = {"checkKafkaConnectionOnStartup": "disabled"}
@@ -271,7 +271,7 @@ def test_clusters_are_waited_for_where_that_is_wanted(
 def test_two_clusters_that_do_not_answer_are_told_together(
     tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 1.0)
     path = write_pipeline(tmp_path, silent_address, "127.0.0.1:9", ["orders"])
     assert run(["start", "-f", str(path)]) == 3
     said = capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.cli.main import run
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -124,7 +124,7 @@ def test_connect_goes_on_after_a_fault(
 def test_connect_names_clusters_that_do_not_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 3.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"

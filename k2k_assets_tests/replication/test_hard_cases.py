@@ -13,7 +13,7 @@ import pytest
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Window
 from k2k_assets.replication.slot import session as session_module
@@ -226,7 +226,7 @@ def test_aborted_records_of_a_later_leader_epoch_are_no_truncation(clusters: Kaf
 def test_a_source_that_goes_down_ends_a_bounded_run(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 4.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 4.0)
     real = LibrdkafkaSource.assign
 
     def assign(self: LibrdkafkaSource, positions: Any) -> None:

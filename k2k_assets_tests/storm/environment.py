@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, Producer
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.cluster import Role
+from k2k_assets.kafka.connection import Role
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.cluster import Cluster, Which
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_offsets import Which
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome

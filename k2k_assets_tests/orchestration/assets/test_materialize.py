@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from k2k_assets.core.naming import escape
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -295,7 +295,7 @@ def test_a_run_beside_k2k_start(clusters: KafkaSandbox, place: Path, prefix: str
 def test_an_unreachable_cluster_fails_in_words(
     place: Path, clusters: KafkaSandbox, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 2.0)
     fixture = DagsterFixture(clusters, place, ["any"])
     (path,) = place.glob("*.yaml")
     path.write_text(path.read_text().replace(clusters.source_servers, "127.0.0.1:1"))

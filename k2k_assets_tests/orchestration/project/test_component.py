@@ -16,7 +16,7 @@ from dagster.components.testing.utils import DefsFolderSandbox, create_defs_fold
 from k2k_assets import K2KPipelineComponent, discovery
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.kafka import cluster
+from k2k_assets.kafka import connection
 from k2k_assets.orchestration.hooks import AssetProps, Copy, CopyResults
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
@@ -234,7 +234,7 @@ def _component(sandbox: DefsFolderSandbox, folder: Path) -> K2KPipelineComponent
 def test_state_that_is_kept_elsewhere_is_asked_for(
     sandbox: DefsFolderSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 1.0)
     component = _component(sandbox, _write(sandbox, _defs_yaml(more=_LOCAL)))
     state = tmp_path / "state"
     with pytest.raises(ClusterUnreachable, match=r"source cluster at 127.0.0.1:1 does not answer"):

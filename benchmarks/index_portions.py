@@ -24,6 +24,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.jobs import NewSegment
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, Segment, read_manifest, switch
 from k2k_assets.mapping.index.portion_table import to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, PortionPiece
@@ -32,7 +33,7 @@ from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.segment_files import SegmentFile
 from k2k_assets.mapping.index.tasks import fold_rows
 from k2k_assets.mapping.index.unread import Unread
-from k2k_assets.mapping.index.update import NewSegment, Update
+from k2k_assets.mapping.index.update import Update
 
 SIZES = (20_000, 100_000)
 PARTITIONS = 100  # of each topic

@@ -24,7 +24,7 @@ from pyspark import SparkContext
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
-from k2k_assets.mapping.index import jobs, update, update_index
+from k2k_assets.mapping.index import spark_jobs, update, update_index
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.tasks import fold_rows
 from k2k_assets.pipeline import load_pipeline
@@ -73,8 +73,8 @@ def write(copy: HandCopy, first: int, after: int) -> None:
 def main(file: Path, folder: Path) -> None:
     """Updates twice."""
     update.MOST_BYTES = _MOST_BYTES
-    jobs.read_range = _reading(folder)  # type: ignore[assignment,attr-defined]
-    jobs.fold_rows = _folding(folder)  # type: ignore[assignment,attr-defined]
+    spark_jobs.read_range = _reading(folder)  # type: ignore[assignment,attr-defined]
+    spark_jobs.fold_rows = _folding(folder)  # type: ignore[assignment,attr-defined]
     pipeline = load_pipeline([file])
     copy = HandCopy(pipeline)
     # Where executors are lost for no fault of the tasks, these are tried again whatever a pipeline's session says.

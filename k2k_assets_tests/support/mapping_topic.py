@@ -19,6 +19,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.jobs import NewSegment
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
 from k2k_assets.mapping.index.portions import Portion
@@ -27,7 +28,7 @@ from k2k_assets.mapping.index.record_rows import ROWS, record_rows
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
-from k2k_assets.mapping.index.update import NewSegment, Update
+from k2k_assets.mapping.index.update import Update
 
 GROUP = "g"
 TOPIC = "mappings"

@@ -28,7 +28,6 @@ from k2k_assets.core.object_folder import ObjectFolder
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import nowhere
 from k2k_assets.mapping.index import schemas
-from k2k_assets.mapping.index.jobs import SparkJobs
 from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
     IndexIdentity,
@@ -41,6 +40,7 @@ from k2k_assets.mapping.index.manifest import (
 from k2k_assets.mapping.index.portion_columns import by_segment, coverage, files_of, mapped_of, of_segments
 from k2k_assets.mapping.index.portion_table import SOURCE, read_portions
 from k2k_assets.mapping.index.roots import IndexRoot, fetched, root_of
+from k2k_assets.mapping.index.spark_jobs import SparkJobs
 from k2k_assets.mapping.index.storage import storage_errors_as_messages
 from k2k_assets.mapping.index.unread import Unread, check_identity, unread
 from k2k_assets.mapping.index.update import Update

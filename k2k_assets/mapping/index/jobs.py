@@ -1,145 +1,50 @@
-"""The Spark jobs of the index: one folds mapping records from Kafka into a new segment, one merges segments.
-
-The tasks read and write Parquet themselves, on a path that driver and executors share, and return a few rows about
-their files to the driver. So a task that is tried again only leaves an unused file, and runs cross into the JVM only
-once, in packed form, when Spark shuffles the records of a source partition together.
-"""
+"""The heavy work of an update, which runs outside the driver: what `update.py` asks of Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from k2k_assets.kafka.messages import Message
-from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
-from k2k_assets.mapping.algebra.fold import NEVER
-from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.folding import ORDER, SOURCE
-from k2k_assets.mapping.index.portion_columns import rows_of
-from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
-from k2k_assets.mapping.index.portions import Portion
-from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
-from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.index.roots import IndexRoot
-from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
-from k2k_assets.mapping.index.update import NewSegment
-from k2k_assets.pipeline import Pipeline
-
-_ROWS, _PORTIONS = from_arrow_schema(ROWS), from_arrow_schema(PORTIONS)
-_PORTIONS_OF_TASK = to_arrow_schema(_PORTIONS)
-_MOST_TASKS = 8
-_RUNS_OF_TASK = 1_000_000
 
 
-class SparkJobs:
-    """The jobs on Spark.
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """The result of a fold.
 
-    Args:
-        spark: The session.
-        pipeline: Names the group, and has the settings for the target.
+    Attributes:
+        portions: Portions of the new segment, at most one for each source partition; columns `portion_table.PORTIONS`.
+        left: Ranges that were not read, because they are too much for one segment.
     """
 
-    def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
-        self._spark = spark
-        self._group = pipeline.group
-        self._ignore = pipeline.error_handling.on_control_message_deserialization_error == "ignore"
-        properties = pipeline.client_properties("target", "consumer")
-        self._properties = {**properties, "isolation.level": "read_committed"}
+    portions: pa.Table
+    left: list[OffsetRange]
+
+
+class Jobs(Protocol):
+    """Writes the segments of an index."""
 
     def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
-        """See `Jobs`."""
-        records = _records(self._spark, self._properties, ranges, self._group, self._ignore, most)
+        """Writes a segment with the mapping records in ranges of the mapping topic.
 
-        def write(batches: Iterable[Any]) -> Iterator[Any]:
-            rows = pa.Table.from_batches(batches, schema=ROWS)
-            progress = rows.filter(pa.compute.equal(rows["cluster"], _PROGRESS))
-            rows = rows.filter(pa.compute.not_equal(rows["cluster"], _PROGRESS))
-            yield from _batches([*map(_progress_portion, progress.to_pylist()), *fold_rows(root, segment, rows)])
-
-        sorted_records = records.repartition(*SOURCE).sortWithinPartitions(*SOURCE, *ORDER)
-        found = complete(sorted_records.mapInArrow(write, _PORTIONS).toArrow())
-        is_progress = pa.compute.equal(found["cluster"], _PROGRESS)
-        reached = {row["partition"]: row["end"] for row in found.filter(is_progress).to_pylist()}
-        left = [wanted._replace(start=reached[wanted.partition]) for wanted in ranges]
-        portions = found.filter(pa.compute.invert(is_progress))
-        return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
+        Args:
+            root: Directory of the index.
+            segment: Name of the new segment.
+            ranges: The ranges to read, at most one for each partition.
+            most: Stop reading a range after so many bytes of records; None: read it to its end.
+        """
+        ...
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
-        """See `Jobs`."""
+        """Writes a segment with the valid runs of portions.
 
-        def write(batches: Iterable[Any]) -> Iterator[Any]:
-            rows = pa.Table.from_batches(batches, schema=_PORTIONS_OF_TASK)
-            yield from _batches(merge_portions(root, segment, from_table(rows)))
-
-        tasks = min(_MOST_TASKS, 1 + int(rows_of(portions).sum()) // _RUNS_OF_TASK)
-        frame: DataFrame = self._spark.createDataFrame(portions, _PORTIONS)
-        return complete(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
-
-
-# Stands for the cluster id in the extra row that tells how far a range of the mapping topic was read.
-_PROGRESS = ""
-
-
-def _records(
-    spark: SparkSession,
-    properties: Mapping[str, object],
-    ranges: Sequence[OffsetRange],
-    group: str,
-    ignore_unreadable: bool,
-    most: int | None,
-) -> DataFrame:
-    def read(batches: Iterable[Any]) -> Iterator[Any]:
-        for wanted in ranges_in(batches):
-            reached = wanted.end
-            with closing(cast("Generator[list[Message]]", read_range(properties, wanted))) as chunks:
-                for chunk, is_full in up_to(chunks, most):
-                    yield record_rows(chunk, group, ignore_unreadable)
-                    if is_full:
-                        reached = chunk[-1].offset() + 1
-            yield _progress_row(wanted, reached)
-
-    return ranges_frame(spark, ranges).mapInArrow(read, _ROWS)
-
-
-def up_to(chunks: Iterable[list[Message]], most: int | None) -> Iterator[tuple[list[Message], bool]]:
-    """Yields messages until their values reach a number of bytes.
-
-    The last message depends on the messages alone, never on how they are split into chunks: when an executor is lost,
-    Spark may read a range a second time, and joins folds of the first reading with folds of the second one.
-
-    Args:
-        chunks: Messages in order.
-        most: Number of bytes; None: no limit.
-
-    Yields:
-        Messages, and whether they are the last ones because the limit is reached.
-    """
-    size = 0
-    for chunk in chunks:
-        for number, message in enumerate(chunk if most is not None else (), start=1):
-            size += len(message.value() or b"")
-            if most is not None and size >= most:
-                yield chunk[:number], True
-                return
-        yield chunk, False
-
-
-def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:
-    blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS}
-    blank["override"] = False
-    row = {**blank, "cluster": _PROGRESS, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}
-    return pa.RecordBatch.from_pylist([{**row, "runs": b""}], schema=ROWS)
-
-
-def _progress_portion(row: Mapping[str, Any]) -> Portion:
-    source = SourcePartition(_PROGRESS, row["topic"], "", row["partition"])
-    return Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER, 0, 0, 0, ())
-
-
-def _batches(portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pylist([to_row(portion) for portion in portions], schema=_PORTIONS_OF_TASK)
+        Args:
+            root: Directory of the index.
+            segment: Name of the new segment.
+            portions: All portions of the segments that it replaces; columns `portion_table.PORTIONS`.
+        """
+        ...

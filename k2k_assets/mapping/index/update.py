@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from k2k_assets.core.object_folder import ObjectFolder
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.index.jobs import Jobs
 from k2k_assets.mapping.index.manifest import (
     IndexIdentity,
     IndexSuperseded,
@@ -53,44 +53,6 @@ _log = logging.getLogger(__name__)
 def now_ms() -> int:
     """The present time in milliseconds since the epoch."""
     return int(time.time() * 1000)
-
-
-@dataclass(frozen=True, slots=True)
-class NewSegment:
-    """The result of a fold.
-
-    Attributes:
-        portions: Portions of the new segment, at most one for each source partition; columns `portion_table.PORTIONS`.
-        left: Ranges that were not read, because they are too much for one segment.
-    """
-
-    portions: pa.Table
-    left: list[OffsetRange]
-
-
-class Jobs(Protocol):
-    """The heavy work of an update, which runs outside the driver."""
-
-    def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
-        """Writes a segment with the mapping records in ranges of the mapping topic.
-
-        Args:
-            root: Directory of the index.
-            segment: Name of the new segment.
-            ranges: The ranges to read, at most one for each partition.
-            most: Stop reading a range after so many bytes of records; None: read it to its end.
-        """
-        ...
-
-    def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
-        """Writes a segment with the valid runs of portions.
-
-        Args:
-            root: Directory of the index.
-            segment: Name of the new segment.
-            portions: All portions of the segments that it replaces; columns `portion_table.PORTIONS`.
-        """
-        ...
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.kafka.messages import Message
-from k2k_assets.mapping.index.jobs import up_to
+from k2k_assets.mapping.index.spark_jobs import up_to
 from k2k_assets_tests.support.mapping_topic import FakeMessage
 from k2k_assets_tests.support.properties import examples
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +27,12 @@ from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import ORDER, SOURCE
 from k2k_assets.mapping.index.jobs import NewSegment
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, Segment, read_manifest, switch
-from k2k_assets.mapping.index.portion_table import to_table, write_portions
+from k2k_assets.mapping.index.portion_table import from_table, to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.mapping.index.record_rows import ROWS
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.segment_files import SegmentFile
-from k2k_assets.mapping.index.tasks import fold_rows
+from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread
 from k2k_assets.mapping.index.update import Update
 
@@ -143,17 +144,24 @@ class Case:
 
     def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         """See `Jobs`."""
-        cpu, wall = time.process_time(), time.perf_counter()
-        start = RECORDS // 2 if self.again else RECORDS
-        rows = pa.Table.from_pylist([_row(n, start, 2 * start) for n in self.touched], schema=ROWS)
-        rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
-        found = NewSegment(to_table(fold_rows(root, segment, rows)), [])
-        self.job_cpu, self.job_wall = time.process_time() - cpu, time.perf_counter() - wall
-        return found
+        with self._job():
+            start = RECORDS // 2 if self.again else RECORDS
+            rows = pa.Table.from_pylist([_row(n, start, 2 * start) for n in self.touched], schema=ROWS)
+            rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
+            return NewSegment(to_table(fold_rows(root, segment, rows)), [])
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
-        raise NotImplementedError("nothing is merged here")
+        with self._job():
+            return to_table(merge_portions(root, segment, from_table(portions)))
+
+    @contextmanager
+    def _job(self) -> Iterator[None]:
+        """Adds the time of its block to that of the jobs."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        yield
+        self.job_cpu += time.process_time() - cpu
+        self.job_wall += time.perf_counter() - wall
 
 
 def write_index(root: Path, size: int, cluster: str = "source") -> Manifest:

@@ -18,6 +18,12 @@ _PAUSE = 0.5
 _LONGEST_PAUSE = 0.05
 # The pause is at least so long that the transaction's records came at no more than this rate, per second.
 _FAST = 50_000
+IDLE_SECONDS = 0.1
+"""How long an idle poll waits; a record ends it at once."""
+# How long to let records gather in the consumer's queue before the next poll.
+_GATHER_SECONDS = 0.005
+# Shortest wait of a poll while there is something to commit.
+_SHORTEST_WAIT = 0.001
 # Weight of the newest commit in the moving average of the commit cost.
 _NEW = 0.2
 
@@ -57,3 +63,33 @@ class CommitPace:
             records: Number of records that it holds.
         """
         return max(self._due, self._ended + min(records / _FAST, _LONGEST_PAUSE))
+
+    def gathering(self, records: int, exactly_once: bool, now: float) -> float:
+        """Seconds to let records gather in the consumer's queue before the next poll; 0 or less: not at all.
+
+        In exactly-once mode that is until the next commit is due before the transaction begins. A transaction that
+        began right after the last commit would be refused while the target writes the markers of that commit
+        (CONCURRENT_TRANSACTIONS), and the client retries only 20 ms later. In at-least-once mode a record is visible as
+        soon as it is sent, so the first record of a transaction does not wait.
+
+        Args:
+            records: Number of records in the transaction.
+            exactly_once: Whether records are sent inside the transaction.
+            now: Monotonic seconds.
+        """
+        if records:
+            longest = _GATHER_SECONDS
+        elif exactly_once:
+            longest = IDLE_SECONDS
+        else:
+            return 0.0
+        return min(self.due(records) - now, longest)
+
+    def until_due(self, records: int, now: float) -> float:
+        """How long the next poll may wait while there is something to commit, in seconds.
+
+        Args:
+            records: Number of records in the transaction.
+            now: Monotonic seconds.
+        """
+        return max(_SHORTEST_WAIT, min(self.due(records) - now, IDLE_SECONDS))

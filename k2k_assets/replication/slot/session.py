@@ -13,24 +13,25 @@ from contextlib import suppress
 from functools import reduce
 
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, Superseded
+from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.commit_pace import CommitPace
+from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
 from k2k_assets.replication.slot.offline_partitions import LeftOut
-from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.partition_state import PartitionState
 from k2k_assets.replication.slot.paused_topics import PausedTopics
 from k2k_assets.replication.slot.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.start_checks import resolve_starts
+from k2k_assets.replication.slot.start_commits import StartCommits, ensure_newest, last_sequence
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.topic_identity import ask_topic_ids
 from k2k_assets.replication.slot.transactions import Transactions
@@ -44,14 +45,8 @@ log = logging.getLogger("k2k.replication")
 
 # Records that one poll takes: more adds memory, not speed.
 _CHUNK = 1000
-# How long an idle poll waits; a record ends it at once.
-_IDLE_SECONDS = 0.1
-# How long to let records gather in the consumer's queue before the next poll.
-_GATHER_SECONDS = 0.005
 # How often to look for higher claims and for the stop record.
 _POLL_SECONDS = 0.25
-# Shortest wait of a poll while there is something to commit.
-_SHORTEST_WAIT = 0.001
 # How often to check the topic ids of idle topics.
 _TOPICS_SECONDS = 10.0
 # How often to collect garbage: errors and futures leave reference cycles behind.
@@ -168,8 +163,8 @@ class Session:
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_others
         )
-        self._ensure_newest(commit_log)
-        self._memory.sequence = max(self._memory.sequence, self._last_sequence(commit_log))
+        ensure_newest(self._plan, self._slot_claims.partitions, commit_log, self._tail.state)
+        self._memory.sequence = max(self._memory.sequence, last_sequence(self._plan, commit_log))
         elsewhere = {plan.source for plan in self._plan.partitions} - set(self._slot_claims.partitions)
         starts = resolve_starts(  # 4
             self._plan,
@@ -185,65 +180,13 @@ class Session:
         self._states = starts.states
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
-        self._commit_starts(starts.fresh, commit_log)
+        commits = StartCommits(self._plan, self._memory, self._transactions, self._clock)
+        commits.write(starts, commit_log, held=self._slot_claims.partitions)
         if self._chain:
             self._chain.start(self._states)
         # The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
-
-    def _ensure_newest(self, commit_log: CommitLog) -> None:
-        """Raises `Superseded` if a newer generation has committed: commit records of this one would not count."""
-        for tp in self._slot_claims.partitions:
-            record = commit_log.positions.get(tp)
-            if record and record.generation > self._plan.generation:
-                raise Superseded(
-                    f"{tp} was copied by {self._tail.state.describe(record.generation)} meanwhile; this one is "
-                    f"generation {self._plan.generation}"
-                )
-
-    def _commit_starts(self, fresh: list[PartitionState], commit_log: CommitLog) -> None:
-        """Commits new start positions before the first record is consumed, so that no crash can move them.
-
-        In at-least-once mode it also writes a start record for each released partition, because records of this slot
-        may arrive late: a later owner must know that somebody has copied since the release. Stopped partitions are
-        released with their reason, at their position.
-        """
-        held = self._slot_claims.partitions
-        to_note = self._memory.stopped.to_note()
-        stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
-        released = [s for tp, s in self._states.items() if tp in commit_log.positions and not s.unreleased]
-        again = self._with_ends(commit_log) if self._pipeline.features.exactly_once else released
-        starting = [*fresh, *again]
-        if not (starting or stopped):
-            return
-        self._transactions.begin()
-        self._memory.sequence += 1
-        for state in starting:
-            self._transactions.write_commit(state, "start")
-        for tp, reason in stopped.items():
-            # The record keeps the topic ids of the log, so that the next run stops for the same reason.
-            record = commit_log.positions[tp]
-            self._transactions.write_commit_record(
-                stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
-            )
-        self._transactions.commit()
-
-    def _with_ends(self, commit_log: CommitLog) -> list[PartitionState]:
-        """States whose commit record has a target end that is no longer valid, because others feed the target too."""
-        if self._plan.one_to_one:
-            return []
-        noted = {tp for tp, record in commit_log.positions.items() if record.target_end is not None}
-        return [state for tp, state in self._states.items() if tp in noted]
-
-    def _last_sequence(self, commit_log: CommitLog) -> int:
-        """The last sequence of this slot in this generation: the sequence rises even if Spark runs its task again."""
-        mine = [
-            r.sequence
-            for plan in self._plan.partitions
-            if (r := commit_log.positions.get(plan.source)) and r.generation == self._plan.generation
-        ]
-        return max([*mine, commit_log.sequences_below])
 
     # -- copying ------------------------------------------------------------------------------------------------
 
@@ -326,30 +269,18 @@ class Session:
         self._silent_source.look_for_leaders(self._states, now)
 
     def _let_records_gather(self) -> None:
-        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record.
-
-        In exactly-once mode it sleeps until the next commit is due before the transaction begins. A transaction that
-        began right after the last commit would be refused while the target writes the markers of that commit
-        (CONCURRENT_TRANSACTIONS), and the client retries only 20 ms later. In at-least-once mode a record is visible as
-        soon as it is sent, so the first record of a transaction does not wait.
-        """
-        if self._transactions.records:
-            longest = _GATHER_SECONDS
-        elif self._pipeline.features.exactly_once:
-            longest = _IDLE_SECONDS
-        else:
-            return
-        wait = self._pace.due(self._transactions.records) - self._clock.monotonic()
+        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record."""
+        records = self._transactions.records
+        wait = self._pace.gathering(records, self._pipeline.features.exactly_once, self._clock.monotonic())
         if wait > 0:
-            self._clock.sleep(min(wait, longest))
+            self._clock.sleep(wait)
 
     def _patience(self) -> float:
-        """Longest wait of the next poll: until the next commit is due if there is something to commit."""
-        if not (self._transactions.records or self._moved_past_markers):
-            return _IDLE_SECONDS
-        return max(
-            _SHORTEST_WAIT, min(self._pace.due(self._transactions.records) - self._clock.monotonic(), _IDLE_SECONDS)
-        )
+        """Longest wait of the next poll, in seconds."""
+        records = self._transactions.records
+        if not (records or self._moved_past_markers):
+            return IDLE_SECONDS
+        return self._pace.until_due(records, self._clock.monotonic())
 
     def _take(self, polled: Polled, now: float) -> None:
         fault: SourceStopped | None = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.replication.slot.commit_pace import CommitPace
+from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
 
 
 def _settled(cost: float, shortest: float = 0.0) -> tuple[CommitPace, float, float]:
@@ -53,3 +53,30 @@ def test_it_is_always_due_some_time(costs: list[float], shortest: float, records
         assert now <= due <= now + shortest + 0.0501
         pace.committed(due, due + cost, small=True)
         now = due + cost
+
+
+@pytest.mark.parametrize(
+    ("records", "exactly_once", "seconds"),
+    [
+        (0, True, 0.0015),  # until the next commit is due: a transaction begun before it would be refused
+        (0, False, 0.0),
+        (1, True, 0.0015),
+        (1, False, 0.0015),
+        (6000, True, 0.005),  # no longer than records may gather
+    ],
+)
+def test_records_gather_until_the_next_commit_is_due(records: int, exactly_once: bool, seconds: float) -> None:
+    pace, _, ended = _settled(0.003)
+    assert pace.gathering(records, exactly_once, ended) == pytest.approx(seconds)
+    assert pace.gathering(records, exactly_once, ended + 1) <= 0
+
+
+@pytest.mark.parametrize(("since", "seconds"), [(0.0, 0.0015), (0.0012, 0.001), (1.0, 0.001)])
+def test_a_poll_waits_until_the_next_commit_is_due(since: float, seconds: float) -> None:
+    pace, _, ended = _settled(0.003)
+    assert pace.until_due(1, ended + since) == pytest.approx(seconds)
+
+
+def test_a_poll_never_waits_long() -> None:
+    pace, _, ended = _settled(0.003, shortest=5.0)
+    assert pace.until_due(1, ended) == IDLE_SECONDS

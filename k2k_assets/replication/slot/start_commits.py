@@ -1,0 +1,105 @@
+"""Steps 3 and 4 of a session: what the commit topic means for its sequence, and what it commits before it consumes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from k2k_assets.control.assignment_state import Assignments
+from k2k_assets.control.commit_log import CommitLog, now_ms
+from k2k_assets.core.clock import Clock
+from k2k_assets.core.errors import Superseded
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.slot_memory import SlotMemory
+from k2k_assets.replication.slot.start_checks import Starts
+from k2k_assets.replication.slot.transactions import Transactions
+
+
+def ensure_newest(
+    plan: SlotPlan, partitions: Iterable[TopicPartition], commit_log: CommitLog, instances: Assignments
+) -> None:
+    """Makes sure that no newer generation has committed: commit records of this one would not count.
+
+    Args:
+        plan: The slot.
+        partitions: The partitions that it has claimed.
+        commit_log: The commit log, read after all fencing.
+        instances: Describes the other instance.
+
+    Raises:
+        Superseded: One has.
+    """
+    for tp in partitions:
+        record = commit_log.positions.get(tp)
+        if record and record.generation > plan.generation:
+            raise Superseded(
+                f"{tp} was copied by {instances.describe(record.generation)} meanwhile; this one is "
+                f"generation {plan.generation}"
+            )
+
+
+def last_sequence(plan: SlotPlan, commit_log: CommitLog) -> int:
+    """The last sequence of a slot in its generation: the sequence rises even if Spark runs its task again."""
+    mine = [
+        record.sequence
+        for each in plan.partitions
+        if (record := commit_log.positions.get(each.source)) and record.generation == plan.generation
+    ]
+    return max([*mine, commit_log.sequences_below])
+
+
+class StartCommits:
+    """Commits start positions and stops before the first record is consumed, so that no crash can move them.
+
+    Args:
+        plan: The slot.
+        memory: The state that outlives the session.
+        transactions: The transactions of the session.
+        clock: The session's clock.
+    """
+
+    def __init__(self, plan: SlotPlan, memory: SlotMemory, transactions: Transactions, clock: Clock) -> None:
+        self._plan = plan
+        self._memory = memory
+        self._transactions = transactions
+        self._clock = clock
+
+    def write(self, starts: Starts, commit_log: CommitLog, held: Collection[TopicPartition]) -> None:
+        """Commits what is new, in one transaction; nothing if nothing is.
+
+        In at-least-once mode it also writes a start record for each released partition, because records of this slot
+        may arrive late: a later owner must know that somebody has copied since the release. Stopped partitions are
+        released with their reason, at their position.
+
+        Args:
+            starts: Where the partitions begin.
+            commit_log: The commit log.
+            held: The partitions that the slot has claimed.
+        """
+        to_note = self._memory.stopped.to_note()
+        stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
+        starting = [*starts.fresh, *self._again(starts.states, commit_log)]
+        if not (starting or stopped):
+            return
+        self._transactions.begin()
+        self._memory.sequence += 1
+        for state in starting:
+            self._transactions.write_commit(state, "start")
+        for tp, reason in stopped.items():
+            # The record keeps the topic ids of the log, so that the next run stops for the same reason.
+            record = commit_log.positions[tp]
+            self._transactions.write_commit_record(
+                stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
+            )
+        self._transactions.commit()
+
+    def _again(self, states: dict[TopicPartition, PartitionState], commit_log: CommitLog) -> list[PartitionState]:
+        """The states of partitions that have a position and need a start record all the same."""
+        noted = {tp: commit_log.positions[tp] for tp in states if tp in commit_log.positions}
+        if not self._plan.pipeline.features.exactly_once:
+            return [states[tp] for tp in noted if not states[tp].unreleased]
+        if self._plan.one_to_one:
+            return []
+        # Their target end is no longer valid, because others feed the target too.
+        return [states[tp] for tp, record in noted.items() if record.target_end is not None]

@@ -30,10 +30,9 @@ from k2k_assets_tests.support.both_ways import OneWay, both_ways, settle, write_
 from k2k_assets_tests.support.copying import Running, copy, in_processes
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT
+from k2k_assets_tests.support.pipelines import MODES, NEVER_TIMED_OUT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
 
 
 def topic_on_both(clusters: KafkaSandbox) -> str:

@@ -17,7 +17,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, dying_first, told
 from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, of_small_transactions
 from k2k_assets_tests.support.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -168,8 +168,7 @@ def test_killed_and_run_again(
     pipeline = make(
         [topic],
         mode,
-        coordination={"commit": {"topic": unique("commits"), "batchSize": 50, "syncTimeout": "11 minutes"}},
-        producer=NEVER_TIMED_OUT,
+        **of_small_transactions(50),
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

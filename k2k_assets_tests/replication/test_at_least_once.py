@@ -9,7 +9,7 @@ import pytest
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, copy, dying_first
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, of_small_transactions
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.support.troubled_copy import Written, assert_at_least_once, write_with_gaps
 
@@ -57,8 +57,7 @@ def test_killed_at_any_step_and_run_again(
         [topic],
         sink={"prefix": prefix},
         features={"exactlyOnce": "disabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
-        coordination={"commit": {"batchSize": 100, "syncTimeout": "11 minutes"}},
-        producer=NEVER_TIMED_OUT,
+        **of_small_transactions(100),
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

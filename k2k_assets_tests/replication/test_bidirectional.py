@@ -19,11 +19,9 @@ from k2k_assets_tests.support.both_ways import (
 )
 from k2k_assets_tests.support.copying import Running, commit_records, copy, dying_first, in_processes
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.pipelines import MODES, make_pipeline, of_small_transactions
 
 pytestmark = pytest.mark.integration
-
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
 
 
 def topic_on_both(clusters: KafkaSandbox, partitions: int = 1) -> str:
@@ -107,11 +105,7 @@ def test_one_way_is_killed_amid_records_and_echoes(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, step: str
 ) -> None:
     topic = topic_on_both(clusters)
-    ways = both_ways(
-        clusters, tmp_path, [topic], mode,
-        coordination={"commit": {"topic": unique("commits"), "batchSize": 20, "syncTimeout": "11 minutes"}},
-        producer=NEVER_TIMED_OUT,
-    )  # fmt: skip
+    ways = both_ways(clusters, tmp_path, [topic], mode, **of_small_transactions(20))
     forth, back = ways
     values: list[bytes] = []
     for n in range(4):

@@ -11,7 +11,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import assert_exact_mappings, copy, dying_first
 from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.pipelines import make_pipeline, of_small_transactions
 
 pytestmark = pytest.mark.integration
 
@@ -108,8 +108,7 @@ def test_killed_and_run_again(clusters: KafkaSandbox, tmp_path: Path, mode: str,
         tmp_path,
         topic,
         mode,
-        coordination={"commit": {"topic": unique("commits"), "batchSize": 50, "syncTimeout": "11 minutes"}},
-        producer=NEVER_TIMED_OUT,
+        **of_small_transactions(50),
     )
 
     outcome = copy(pipeline, cores=1, runner=dying_first(step, occurrence))

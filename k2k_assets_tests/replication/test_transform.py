@@ -21,7 +21,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import commit_records, copy, dying_first
 from k2k_assets_tests.support.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT
+from k2k_assets_tests.support.pipelines import MODES, of_small_transactions
 from k2k_assets_tests.support.transformed import (
     FUNCTION,
     assert_transformed,
@@ -34,11 +34,7 @@ from k2k_assets_tests.support.transformed import (
 
 pytestmark = pytest.mark.integration
 
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
-OFTEN: dict[str, Any] = {
-    "coordination": {"commit": {"batchSize": 20, "syncTimeout": "11 minutes"}},
-    "producer": NEVER_TIMED_OUT,
-}
+OFTEN = of_small_transactions(20)
 
 
 def source_topic(clusters: KafkaSandbox, partitions: int = 1) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy, mapping_records
+from k2k_assets_tests.support.copying import copy, mapped_offsets
 from k2k_assets_tests.support.kafka import Record, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import mapping_pipeline
 
 MARKER = "__k2k_bidirectional"
 
@@ -40,12 +40,7 @@ def both_ways(
         marker: `bidirectional.mode`.
         rest: More features in `features`, and sections of both files.
     """
-    features = {
-        "exactlyOnce": mode,
-        "offsetMapping": "enabled",
-        "bidirectionalReplication": "enabled",
-        **rest.pop("features", {}),
-    }
+    features = {"bidirectionalReplication": "enabled", **rest.pop("features", {})}
     if marker == "pipeline":
         rest["name"] = unique("both")
     # As documented: source and target exchanged, all else the same; so each finds the other's mappings.
@@ -61,11 +56,11 @@ def both_ways(
         (clusters.source_servers, clusters.target_servers),
         (clusters.target_servers, clusters.source_servers),
     ):
-        rest["index"] = {"path": str(directory / f"index-{len(ways)}")}
-        path = write_pipeline(
-            directory, source, target, topics, features=features, bidirectional=bidirectional, **rest,
+        path, pipeline = mapping_pipeline(
+            directory, source, target, topics, mode,
+            features=features, bidirectional=bidirectional, index=f"index-{len(ways)}", **rest,
         )  # fmt: skip
-        ways.append(OneWay(path, load_pipeline([path]), source, target))
+        ways.append(OneWay(path, pipeline, source, target))
     return ways[0], ways[1]
 
 
@@ -121,26 +116,11 @@ def assert_mapped_or_dropped(way: OneWay, topic: str) -> int:
         How many records were dropped.
     """
     there = {(r.partition, r.offset): r for r in read_all(way.target, topic)}
-    mapped: dict[tuple[int, int], tuple[int, int]] = {}
-    dropped: set[tuple[int, int]] = set()
-    covered: dict[int, int] = {}
-    for record in (each for each in mapping_records(way.pipeline, way.target) if each.topic == topic):
-        assert record.covered_from == covered.get(record.partition, record.covered_from)
-        covered[record.partition] = record.covered_to
-        for part in record.targets:
-            for run in part.runs:
-                pairs = {(record.partition, run.source_start + n): (part.partition, run.target_start + n)
-                         for n in range(run.count)}  # fmt: skip
-                assert not pairs.keys() & mapped.keys()
-                mapped |= pairs
-        for each in record.dropped:
-            assert each.rule == "marker"
-            for start, end in each.ranges:
-                assert record.covered_from <= start < end <= record.covered_to
-                dropped |= {(record.partition, offset) for offset in range(start, end)}
+    mapped = mapped_offsets(way.pipeline, way.target, topic)
     read = {(r.partition, r.offset): r for r in read_all(way.source, topic)}
     echoes = {at for at, record in read.items() if marks(record.headers)}
-    assert mapped.keys() == read.keys() - echoes
-    assert dropped & read.keys() == echoes
-    assert {at: there[to].value for at, to in mapped.items()} == {at: read[at].value for at in mapped}
+    assert mapped.copies.keys() == read.keys() - echoes
+    assert mapped.dropped.keys() & read.keys() == echoes
+    assert set(mapped.dropped.values()) <= {"marker"}
+    assert {at: there[to].value for at, to in mapped.copies.items()} == {at: read[at].value for at in mapped.copies}
     return len(echoes)

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -299,6 +300,41 @@ def commit_records(pipeline: Pipeline, target: str) -> list[CommitRecord]:
     return sorted((r for r in records if r.group == pipeline.group), key=lambda r: r.order)
 
 
+@dataclass(frozen=True, slots=True)
+class MappedOffsets:
+    """What the mapping records say of the source offsets of one topic.
+
+    Attributes:
+        copies: Target partition and offset by source partition and offset.
+        dropped: The rule that left it out, by source partition and offset.
+    """
+
+    copies: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    dropped: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def mapped_offsets(pipeline: Pipeline, target: str, topic: str) -> MappedOffsets:
+    """What became of the offsets of a source topic: coverage has no gap and no overlap, no offset is mapped twice."""
+    found, covered = MappedOffsets(), dict[int, int]()
+    for record in (each for each in mapping_records(pipeline, target) if each.topic == topic):
+        assert record.covered_from == covered.get(record.partition, record.covered_from)
+        covered[record.partition] = record.covered_to
+        within = range(record.covered_from, record.covered_to)
+        for part in record.targets:
+            assert part.topic == pipeline.routing.target_topic(topic)
+            for run in part.runs:
+                for n in range(run.count):
+                    at = record.partition, run.source_start + n
+                    assert at not in found.copies
+                    assert at[1] in within
+                    found.copies[at] = part.partition, run.target_start + n
+        for each in record.dropped:
+            for start, end in each.ranges:
+                assert record.covered_from <= start < end <= record.covered_to
+                found.dropped.update({(record.partition, offset): each.rule for offset in range(start, end)})
+    return found
+
+
 def assert_exact_mappings(
     pipeline: Pipeline,
     source: str,
@@ -318,18 +354,7 @@ def assert_exact_mappings(
     at_source = {(r.partition, r.offset): content(r) for r in read_all(source, topic)}
     target_topic = pipeline.routing.target_topic(topic)
     at_target = {(r.partition, r.offset): content(r) for r in read_all(target, target_topic)}
-    mapped: dict[tuple[int, int], tuple[int, int]] = {}
-    covered: dict[int, int] = {}
-    for record in (r for r in mapping_records(pipeline, target) if r.topic == topic):
-        assert record.covered_from == covered.get(record.partition, record.covered_from)
-        covered[record.partition] = record.covered_to
-        for part in record.targets:
-            for run in part.runs:
-                for i in range(run.count):
-                    pair = (record.partition, run.source_start + i)
-                    assert pair not in mapped
-                    assert record.covered_from <= pair[1] < record.covered_to
-                    mapped[pair] = (part.partition, run.target_start + i)
+    mapped = mapped_offsets(pipeline, target, topic).copies
     assert set(mapped) == set(at_source)
     assert {pair: at_target[there] for pair, there in mapped.items()} == at_source
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -14,6 +15,19 @@ from k2k_assets_tests.support.kafka import unique
 NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 """Producer settings: far longer than any test may take. What a dead slot left open is aborted by whoever comes after
 it, or never."""
+
+MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
+"""`features.exactlyOnce` of a test that holds in both delivery modes."""
+
+
+def of_small_transactions(batch_size: int) -> dict[str, Any]:
+    """Sections of a pipeline that is killed amid many transactions, none of which times out.
+
+    Args:
+        batch_size: Most records of a transaction.
+    """
+    commit = {"batchSize": batch_size, "syncTimeout": "11 minutes"}
+    return {"coordination": {"commit": commit}, "producer": NEVER_TIMED_OUT}
 
 
 def write_pipeline(
@@ -89,3 +103,27 @@ def write_pipeline(
 def make_pipeline(directory: Path, source: str, target: str, topics: str | Sequence[str], /, **rest: Any) -> Pipeline:
     """As `write_pipeline`, loaded."""
     return load_pipeline([write_pipeline(directory, source, target, topics, **rest)])
+
+
+def mapping_pipeline(
+    directory: Path, source: str, target: str, topics: str | Sequence[str], mode: str, /,
+    features: Mapping[str, Any], index: str = "index", **rest: Any,
+) -> tuple[Path, Pipeline]:  # fmt: skip
+    """Writes and loads a pipeline with offset mappings and an index of its own.
+
+    Args:
+        directory: Where to.
+        source: Bootstrap address.
+        target: Bootstrap address.
+        topics: A pattern, or names.
+        mode: `features.exactlyOnce`.
+        features: Further features.
+        index: Folder of the index.
+        rest: As of `write_pipeline`.
+    """
+    path = write_pipeline(
+        directory, source, target, topics,
+        features={"exactlyOnce": mode, "offsetMapping": "enabled", **features},
+        index={"path": str(directory / index)}, **rest,
+    )  # fmt: skip
+    return path, load_pipeline([path])

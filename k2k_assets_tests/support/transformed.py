@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import mapping_records
+from k2k_assets_tests.support.copying import mapped_offsets
 from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import mapping_pipeline
 
 RULES: list[dict[str, Any]] = [
     {
@@ -114,18 +114,11 @@ def transforming(
         rules: `transform`; `RULES` by default.
         rest: More features in `features`, and further arguments of `write_pipeline`.
     """
-    features = {
-        "exactlyOnce": mode,
-        "offsetMapping": "enabled",
-        "headerReplication": "enabled",
-        **rest.pop("features", {}),
-    }
-    path = write_pipeline(
-        directory, clusters.source_servers, clusters.target_servers, topics,
-        features=features, transform=RULES if rules is None else rules,
-        index={"path": str(directory / "index")}, **rest,
+    return mapping_pipeline(
+        directory, clusters.source_servers, clusters.target_servers, topics, mode,
+        features={"headerReplication": "enabled", **rest.pop("features", {})},
+        transform=RULES if rules is None else rules, **rest,
     )  # fmt: skip
-    return path, load_pipeline([path])
 
 
 def assert_transformed(
@@ -148,29 +141,14 @@ def assert_transformed(
     on_target = read_all(clusters.target_servers, target_topic)
     there = {(r.partition, r.offset): r.content for r in on_target}
     wanted = {(r.partition, r.offset): changed.content for r in read if (changed := through(r)) is not None}
-    mapped: dict[tuple[int, int], tuple[int, int]] = {}
-    dropped: dict[tuple[int, int], str] = {}
-    covered: dict[int, int] = {}
-    for record in (each for each in mapping_records(pipeline, clusters.target_servers) if each.topic == topic):
-        assert record.covered_from == covered.get(record.partition, record.covered_from)
-        covered[record.partition] = record.covered_to
-        for part in record.targets:
-            assert part.topic == target_topic
-            for run in part.runs:
-                mapped |= {
-                    (record.partition, run.source_start + n): (part.partition, run.target_start + n)
-                    for n in range(run.count)
-                }
-        for each in record.dropped:
-            for start, end in each.ranges:
-                dropped |= {(record.partition, offset): each.rule for offset in range(start, end)}
+    mapped = mapped_offsets(pipeline, clusters.target_servers, topic)
     offsets = {(r.partition, r.offset) for r in read}
-    assert mapped.keys() == wanted.keys()
-    assert {at: there[to] for at, to in mapped.items()} == wanted
-    assert dropped.keys() & offsets == offsets - wanted.keys()
+    assert mapped.copies.keys() == wanted.keys()
+    assert {at: there[to] for at, to in mapped.copies.items()} == wanted
+    assert mapped.dropped.keys() & offsets == offsets - wanted.keys()
     if once:
         assert len(on_target) == len(wanted)
-    for partition in covered:
+    for partition in {r.partition for r in read}:
         # In order, also where some are there a second time.
         copies = list(dict.fromkeys(r.value for r in on_target if r.partition == partition))
         assert copies == [value for (p, _), (_, value, _, _) in wanted.items() if p == partition]

@@ -27,6 +27,7 @@ from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.hand_copy import HandCopy
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import MODES
 from k2k_assets_tests.support.transformed import (
     FUNCTION,
     Through,
@@ -82,9 +83,6 @@ def ensure_groups_are_exact(
         assert back_row.offset is not None
         # What lies between was left out: the next record that has a copy is the one at which the group stood.
         assert next(r.offset for r in copied if r.offset >= back_row.offset) == back[at], (group, at)
-
-
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
 
 
 @MODES

@@ -10,20 +10,9 @@ from __future__ import annotations
 import re
 
 _WORDS = {"_": "__", ".": "_dot_", "-": "_dash_"}
-_CHARACTERS = {escaped: plain for plain, escaped in _WORDS.items()}
-_ESCAPED = re.compile(r"__|_dot_|_dash_|_x([0-9a-f]+)_")
 _PLAIN = re.compile(r"[A-Za-z0-9]")
 
 
 def escape(name: str) -> str:
     """`name` in letters, digits and underscores only; different names stay different."""
     return "".join(c if _PLAIN.match(c) else _WORDS.get(c, f"_x{ord(c):x}_") for c in name)
-
-
-def unescape(escaped: str) -> str:
-    """The name that `escape` was given."""
-
-    def plain(match: re.Match[str]) -> str:
-        return chr(int(match[1], 16)) if match[1] else _CHARACTERS[match[0]]
-
-    return _ESCAPED.sub(plain, escaped)

@@ -215,10 +215,6 @@ class AssetNames:
         alone = (self.commit_log_key, self.offset_mappings_key, self.group_positions_key)
         return key in alone or (len(key.path) == 3 and key.path[1] in kinds)
 
-    def is_consumer_group(self, key: AssetKey) -> bool:
-        """Whether a key is of a consumer group of this pipeline, or of the single asset for all groups."""
-        return len(key.path) == 3 and list(key.path[:2]) == [self._prefix, "consumer_groups"]
-
     @property
     def commit_log_key(self) -> AssetKey:
         """The committed positions."""

@@ -18,11 +18,6 @@ class TracingFlags(Section):
     topic: Flag = Field(default=False, description="The source topic.")
     pipeline: Flag = Field(default=False, description="The name of the pipeline.")
 
-    @property
-    def any_enabled(self) -> bool:
-        """Whether a record gets one."""
-        return self.partition or self.offset or self.topic or self.pipeline
-
 
 def _flags(value: object) -> object:
     """All at once, or one by one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,11 +90,3 @@ def _of_counts(wanted: TargetTopic, found: TopicSettings) -> Iterator[Difference
     if found.replication != asked if "replication" in wanted.explicit else found.replication < asked:
         kind: Kind = "replication factor"
         yield Difference(topic.name, kind, kind, str(found.replication), str(asked))
-
-
-def count_by_topic(found: Collection[Difference]) -> Mapping[str, int]:
-    """Number of differences of each topic that has some."""
-    counts: dict[str, int] = {}
-    for difference in found:
-        counts[difference.topic] = counts.get(difference.topic, 0) + 1
-    return counts

@@ -10,16 +10,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.added_headers import AddedHeaders
 from k2k_assets.transport.dropped import DroppedRecords
 from k2k_assets.transport.headers import Headers, of_name, with_added
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Records(Protocol):
@@ -229,12 +226,6 @@ class Chunk:
             own = of_name(columns.headers(), self.carried)
         return with_added(own, self.added, self.source, columns.offsets()) if self.added else own
 
-    def to_arrow(self) -> pa.RecordBatch:
-        """The chunk as Arrow: topic, partition, offset, key, value, timestamp, headers (see `arrow_schema`)."""
-        decoded = self.columns()
-        parts = (decoded.offsets(), decoded.keys(), decoded.values(), decoded.timestamps(), decoded.headers())
-        return arrow_records(self.source, *parts)
-
 
 class Sent:
     """The source offsets of a chunk that was queued, without its records.
@@ -264,46 +255,3 @@ class Sent:
     def offsets(self) -> Sequence[int]:
         """The source offset of each record; without gaps they are a `range`, which takes no memory."""
         return range(self.first_offset, self.last_offset + 1) if self._offsets is None else self._offsets
-
-
-def arrow_records(
-    source: TopicPartition,
-    offsets: Sequence[int],
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-    timestamps: Sequence[int],
-    headers: Sequence[Headers | None],
-) -> pa.RecordBatch:
-    """Records of a source partition as Arrow, columns `arrow_schema`."""
-    import pyarrow as pa
-
-    n = len(offsets)
-    made = [None if h is None else [{"key": key, "value": value} for key, value in h] for h in headers]
-    schema = arrow_schema()
-    columns = [[source.topic] * n, [source.partition] * n, offsets, keys, values, timestamps, made]
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def arrow_schema() -> pa.Schema:
-    """The Arrow schema of records; `ARROW_DDL` is the same schema for Spark."""
-    import pyarrow as pa
-
-    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    return pa.schema(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("timestamp", pa.int64()),
-            ("headers", pa.list_(header)),
-        ]
-    )
-
-
-ARROW_DDL = (
-    "topic string, partition int, offset bigint, key binary, value binary, timestamp bigint, "
-    "headers array<struct<key: string, value: binary>>"
-)

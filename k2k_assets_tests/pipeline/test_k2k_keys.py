@@ -96,7 +96,7 @@ def test_defaults_are_k2ks(tmp_path: Path) -> None:
     pipeline = load_text(tmp_path, changed({"features": {}}))
     features = pipeline.features
     enabled = {name for name in type(features).model_fields if getattr(features, name) is True}
-    assert not features.tracing_headers.any_enabled
+    assert set(features.tracing_headers.model_dump().values()) == {False}
     assert enabled == {
         "apply_mappings_guard",
         "optimize_offset_commit_partition",

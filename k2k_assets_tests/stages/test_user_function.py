@@ -16,7 +16,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.user_function import UserFunction, take
-from k2k_assets.transport.chunk import arrow_schema
+from k2k_assets.transport.arrow_records import arrow_schema
 from k2k_assets.transport.headers import Headers
 from k2k_assets_tests.support.kafka import unique
 from k2k_assets_tests.support.pipelines import write_pipeline

@@ -1,6 +1,6 @@
 """A user's function on Arrow record batches.
 
-It gets a record batch with the columns of `transport.chunk.arrow_schema`, and returns one with the same columns: rows
+It gets a record batch with the columns of `arrow_records.arrow_schema`, and returns one with the same columns; rows
 left out are records left out, and `key`, `value` and `headers` may be changed. What fails is tried again in halves,
 until it is known which records fail.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from k2k_assets.pipeline.user_code import Function
 from k2k_assets.stages.transform.batch import Batch
-from k2k_assets.transport.chunk import arrow_records
+from k2k_assets.transport.arrow_records import arrow_records
 
 if TYPE_CHECKING:
     import pyarrow as pa

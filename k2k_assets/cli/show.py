@@ -16,7 +16,7 @@ from k2k_assets.cli.tool_options import ToolCall, tool_options
 from k2k_assets.core.words import utc
 
 if TYPE_CHECKING:
-    from k2k_assets.verification.record_pair import RecordPlace, ShownRecord
+    from k2k_assets.verification.content.record_pair import RecordPlace, ShownRecord
 
 _MOST_SHOWN = 400
 # Width of a table that is not on a terminal.
@@ -42,8 +42,8 @@ def show(
     """
     # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
-    from k2k_assets.verification.expected_headers import ClusterIds
-    from k2k_assets.verification.record_pair import differences_of, facing, record_at, settings_at
+    from k2k_assets.verification.content.expected_headers import ClusterIds
+    from k2k_assets.verification.content.record_pair import differences_of, facing, record_at, settings_at
 
     call.show_log(quiet=True)
     there, here = _place(source, "-o"), _place(target, "--target")
@@ -76,7 +76,7 @@ def show(
 
 
 def _place(text: str | None, option: str) -> RecordPlace | None:
-    from k2k_assets.verification.record_pair import RecordPlace
+    from k2k_assets.verification.content.record_pair import RecordPlace
 
     try:
         return None if text is None else RecordPlace.parse(text)

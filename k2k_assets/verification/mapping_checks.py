@@ -98,7 +98,7 @@ def _watermarks(evidence: Evidence) -> Verdict:
 
 
 def _content(evidence: Evidence) -> Verdict:
-    from k2k_assets.verification.content import check_content
+    from k2k_assets.verification.content.check import check_content
 
     return check_content(evidence.spark, evidence.pipeline, evidence.index, evidence.source, evidence.target)
 

@@ -13,9 +13,9 @@ from k2k_assets.cli import tool
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.verification import record_pair
-from k2k_assets.verification.expected_headers import ClusterIds
-from k2k_assets.verification.record_pair import Facing, RecordPlace, ShownRecord
+from k2k_assets.verification.content import record_pair
+from k2k_assets.verification.content.expected_headers import ClusterIds
+from k2k_assets.verification.content.record_pair import Facing, RecordPlace, ShownRecord
 from k2k_assets_tests.support.pipelines import write_pipeline
 
 _SEEN = ShownRecord(b"key", b"value", (("trace", b"\xff\x00"), ("none", None)), 1_700_000_000_000, False)

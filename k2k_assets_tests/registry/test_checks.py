@@ -13,9 +13,9 @@ from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets.verification.expected_headers import ClusterIds
+from k2k_assets.verification.content.expected_headers import ClusterIds
+from k2k_assets.verification.content.record_pair import RecordPlace, differences_of, record_at
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets.verification.record_pair import RecordPlace, differences_of, record_at
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.hand_copy import HandCopy

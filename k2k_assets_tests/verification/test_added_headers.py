@@ -17,10 +17,10 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.expected_headers import ClusterIds
+from k2k_assets.verification.content.expected_headers import ClusterIds
+from k2k_assets.verification.content.record_pair import RecordPlace, differences_of, facing, record_at, settings_at
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets.verification.record_pair import RecordPlace, differences_of, facing, record_at, settings_at
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit

@@ -250,8 +250,8 @@ def test_what_lies_where_a_position_was_set_by_hand_is_no_fault(world: World) ->
 def test_what_cannot_be_compared_in_time_is_left_for_the_next_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("k2k_assets.verification.content.SECONDS", 0.0)
-    monkeypatch.setattr("k2k_assets.verification.comparison._PIECES_PER_ROUND", 1)
+    monkeypatch.setattr("k2k_assets.verification.content.check.SECONDS", 0.0)
+    monkeypatch.setattr("k2k_assets.verification.content.comparison._PIECES_PER_ROUND", 1)
     for servers in (world.clusters.source_servers, world.clusters.target_servers):
         add_partitions(servers, world.topic, 2)
         produce(servers, world.topic, RECORDS, partition=1)

@@ -19,7 +19,7 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.content_tally import DIFFERENT, DROPPED_WRONGLY, NOT_COPIED, NOT_DROPPED
+from k2k_assets.verification.content.tally import DIFFERENT, DROPPED_WRONGLY, NOT_COPIED, NOT_DROPPED
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Verdict

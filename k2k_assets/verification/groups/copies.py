@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.expected_changes import ChangeRules, KnownChanges
+from k2k_assets.verification.content.expected_changes import ChangeRules, KnownChanges
 from k2k_assets.verification.groups.copied_windows import copied_windows
 from k2k_assets.verification.groups.findings import Findings
 from k2k_assets.verification.groups.match import Match, RecordWindow, Sides, match

@@ -24,14 +24,14 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.client_properties import ClusterRole
-from k2k_assets.verification.comparison import compacted_topics
-from k2k_assets.verification.digests import digest
-from k2k_assets.verification.expected_drops import ExpectedDrops
+from k2k_assets.verification.content.comparison import compacted_topics
+from k2k_assets.verification.content.digests import digest
+from k2k_assets.verification.content.expected_drops import ExpectedDrops
+from k2k_assets.verification.content.payloads import Payloads, compared_facets, payloads_of
 from k2k_assets.verification.groups.findings import Findings
 from k2k_assets.verification.groups.match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.groups.places import GroupPlace, offender_at
 from k2k_assets.verification.groups.windows import AFTER, BEFORE, At, read_windows
-from k2k_assets.verification.payloads import Payloads, compared_facets, payloads_of
 
 NEAR, FAR = (BEFORE, AFTER), (5_000, 5_000)
 """Records that are compared before and after a position; the second for positions whose records lie far apart."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.verification.expected_drops import ExpectedDrops
+from k2k_assets.verification.content.expected_drops import ExpectedDrops
 from k2k_assets.verification.groups.match import Match, RecordWindow, Seen
 from k2k_assets.verification.groups.own_records import NEAR, OwnRecords, Windows
 from k2k_assets.verification.groups.windows import At

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.verification.unmapped import Span, runs_holding, to_read, within
+from k2k_assets.verification.content.unmapped import Span, runs_holding, to_read, within
 
 
 def span(piece: int, start: int, end: int, alone: bool = False) -> Span:

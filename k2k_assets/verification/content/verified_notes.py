@@ -24,7 +24,7 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.verified import Verified
+from k2k_assets.verification.content.verified import Verified
 
 # Rises when a release makes the check stricter; then everything is compared again.
 _VERSION = 1

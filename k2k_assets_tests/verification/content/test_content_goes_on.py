@@ -13,8 +13,8 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.manifest import read_manifest, switch
-from k2k_assets.verification import sampling
-from k2k_assets.verification.sampling import Unverified, looks
+from k2k_assets.verification.content import sampling
+from k2k_assets.verification.content.sampling import Unverified, looks
 from k2k_assets.verification.verdict import Judgement, Verdict, VerifiedPosition
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_topic
 from k2k_assets_tests.support.mapping_topic import local
@@ -93,7 +93,7 @@ def test_a_fault_in_what_is_new_is_found_at_once_and_stays_until_it_is_verified_
     assert [offender.source_offset for offender in again.offenders] == [351]
 
     # The part of it that is not reached is still bad.
-    monkeypatch.setattr("k2k_assets.verification.comparison._MOST_PARTITIONS", 0)
+    monkeypatch.setattr("k2k_assets.verification.content.comparison._MOST_PARTITIONS", 0)
     unreached = world.verdict("content")
     assert unreached.judgement is Judgement.FAILED
     assert "351 to 351 was found wrong before, and was not looked at again yet" in unreached.summary

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection, without
-from k2k_assets.verification.sampling import NO_LAP, Look, Ranges, Unverified, joined
+from k2k_assets.verification.content.sampling import NO_LAP, Look, Ranges, Unverified, joined
 
 # Ranges of one partition. If there are more, the smallest are forgotten and compared again; bad ones are joined.
 _MOST_RANGES = 64

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
-from k2k_assets.verification.comparison import Comparison
-from k2k_assets.verification.content_tally import (
+from k2k_assets.verification.content.comparison import Comparison
+from k2k_assets.verification.content.sampling import size
+from k2k_assets.verification.content.tally import (
     DIFFERENT,
     DROPPED,
     EQUAL,
@@ -18,9 +19,8 @@ from k2k_assets.verification.content_tally import (
     UNMAPPED,
     Tally,
 )
-from k2k_assets.verification.sampling import size
+from k2k_assets.verification.content.verified import Verified, outside
 from k2k_assets.verification.verdict import Offender, Verdict, VerifiedPosition, verdict
-from k2k_assets.verification.verified import Verified, outside
 
 
 def content_verdict(

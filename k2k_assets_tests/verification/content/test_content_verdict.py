@@ -8,14 +8,14 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.verification.comparison import Comparison, PlannedPartition, Side
-from k2k_assets.verification.content_tally import DIFFERENT, EQUAL, HIDDEN, OutcomeCount, Tally
-from k2k_assets.verification.content_verdict import content_verdict
-from k2k_assets.verification.pieces import ComparedPiece
-from k2k_assets.verification.sampling import Look
-from k2k_assets.verification.unmapped import Span
+from k2k_assets.verification.content.comparison import Comparison, PlannedPartition, Side
+from k2k_assets.verification.content.content_verdict import content_verdict
+from k2k_assets.verification.content.pieces import ComparedPiece
+from k2k_assets.verification.content.sampling import Look
+from k2k_assets.verification.content.tally import DIFFERENT, EQUAL, HIDDEN, OutcomeCount, Tally
+from k2k_assets.verification.content.unmapped import Span
+from k2k_assets.verification.content.verified import MappedRecord, Verified
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets.verification.verified import MappedRecord, Verified
 
 ONE, OTHER, OFFLINE, GONE = (TopicPartition("t", n) for n in range(4))
 LAST = MappedRecord(source_offset=99, target_topic_id="t", target_partition=0, target_offset=99)

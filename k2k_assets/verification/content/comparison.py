@@ -29,10 +29,10 @@ from k2k_assets.mapping.index.portions import (
     settings_ranges,
 )
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.expected_headers import ClusterIds
-from k2k_assets.verification.pieces import ComparedPiece, CopiedRange, pieces
-from k2k_assets.verification.sampling import Look, Ranges, Stretch, joined, looks
-from k2k_assets.verification.verified import Verified, asked_for
+from k2k_assets.verification.content.expected_headers import ClusterIds
+from k2k_assets.verification.content.pieces import ComparedPiece, CopiedRange, pieces
+from k2k_assets.verification.content.sampling import Look, Ranges, Stretch, joined, looks
+from k2k_assets.verification.content.verified import Verified, asked_for
 
 # Partitions of one run; for more, only their ends would be read, because there is no time to compare them.
 _MOST_PARTITIONS = 4000

@@ -21,10 +21,10 @@ from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
 from k2k_assets.pipeline.schema_mapping import facets_word
-from k2k_assets.verification.expected_changes import ChangeRules, KnownChanges, View
-from k2k_assets.verification.expected_drops import expected_drops
-from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
-from k2k_assets.verification.sampling import Stretch
+from k2k_assets.verification.content.expected_changes import ChangeRules, KnownChanges, View
+from k2k_assets.verification.content.expected_drops import expected_drops
+from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
+from k2k_assets.verification.content.sampling import Stretch
 
 
 class ComparedPiece(NamedTuple):

@@ -21,9 +21,9 @@ from k2k_assets.mapping.index.portions import settings_ranges
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.schema_mapping import facets_word
 from k2k_assets.translation import OffsetTranslator
-from k2k_assets.verification.expected_changes import ChangeRules
-from k2k_assets.verification.expected_headers import ClusterIds, expected_headers
-from k2k_assets.verification.payloads import payloads_of
+from k2k_assets.verification.content.expected_changes import ChangeRules
+from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
+from k2k_assets.verification.content.payloads import payloads_of
 
 Role = Literal["source", "target"]
 

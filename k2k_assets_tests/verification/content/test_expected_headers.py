@@ -14,8 +14,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Header
 from k2k_assets.pipeline.added_headers import AddedHeader
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.verification.digests import headers
-from k2k_assets.verification.expected_headers import ClusterIds, ExpectedHeaders, expected_headers, header_words
+from k2k_assets.verification.content.digests import headers
+from k2k_assets.verification.content.expected_headers import ClusterIds, ExpectedHeaders, expected_headers, header_words
 from k2k_assets_tests.support.fake_transport import ListRecords
 
 ADDED = (

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
-from k2k_assets.verification.pieces import ComparedPiece
-from k2k_assets.verification.unmapped import Span
+from k2k_assets.verification.content.pieces import ComparedPiece
+from k2k_assets.verification.content.unmapped import Span
+from k2k_assets.verification.content.verified import Compared
 from k2k_assets.verification.verdict import SHOWN, Offender
-from k2k_assets.verification.verified import Compared
 
 EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "hidden by an open transaction", "skipped by hand"
 OTHER = "copied under settings that were not noted"

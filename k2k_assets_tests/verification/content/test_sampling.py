@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
-from k2k_assets.verification.sampling import (
+from k2k_assets.verification.content.sampling import (
     LEAST_PER_PARTITION,
     RECORDS_IN_ALL,
     Look,

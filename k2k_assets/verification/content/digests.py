@@ -19,10 +19,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, String
 from k2k_assets.kafka.messages import Header, Message, headers_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
-from k2k_assets.verification.expected_changes import ChangedRecord, ChangeRules, View
-from k2k_assets.verification.expected_drops import ExpectedDrops
-from k2k_assets.verification.expected_headers import ExpectedHeaders
-from k2k_assets.verification.payloads import Payload, Payloads
+from k2k_assets.verification.content.expected_changes import ChangedRecord, ChangeRules, View
+from k2k_assets.verification.content.expected_drops import ExpectedDrops
+from k2k_assets.verification.content.expected_headers import ExpectedHeaders
+from k2k_assets.verification.content.payloads import Payload, Payloads
 
 DIGESTS = StructType(
     [

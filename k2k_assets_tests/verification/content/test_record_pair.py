@@ -11,7 +11,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.verification.record_pair import RecordPlace, ShownRecord, differences, facing, record_at
+from k2k_assets.verification.content.record_pair import RecordPlace, ShownRecord, differences, facing, record_at
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
 from k2k_assets_tests.support.pipelines import make_pipeline

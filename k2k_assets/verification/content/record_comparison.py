@@ -12,8 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.mapping.algebra.fold import nowhere
-from k2k_assets.verification.comparison import Comparison
-from k2k_assets.verification.content_tally import (
+from k2k_assets.verification.content.comparison import Comparison
+from k2k_assets.verification.content.pieces import ComparedPiece
+from k2k_assets.verification.content.tally import (
     BEYOND,
     DIFFERENT,
     DROPPED,
@@ -27,7 +28,6 @@ from k2k_assets.verification.content_tally import (
     NOT_DROPPED,
     OTHER,
 )
-from k2k_assets.verification.pieces import ComparedPiece
 
 _PIECES = (
     "topic string, partition int, start long, end long, isolation string, headers boolean, timestamps boolean, "

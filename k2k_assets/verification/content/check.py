@@ -34,21 +34,21 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.comparison import LIMITS, Comparison, plan_comparison, rounds
-from k2k_assets.verification.content_tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
-from k2k_assets.verification.content_verdict import content_verdict
-from k2k_assets.verification.digests import digests
-from k2k_assets.verification.expected_changes import ChangeRules, by_id
-from k2k_assets.verification.expected_drops import drop_words
-from k2k_assets.verification.expected_headers import header_words
-from k2k_assets.verification.payloads import payloads_of, words_of
-from k2k_assets.verification.pieces import ComparedPiece
-from k2k_assets.verification.record_comparison import clipped_runs, compare, is_mapped, pairs_of
-from k2k_assets.verification.sampling import next_budget, size
-from k2k_assets.verification.unmapped import Span, to_read, unmapped
+from k2k_assets.verification.content.comparison import LIMITS, Comparison, plan_comparison, rounds
+from k2k_assets.verification.content.content_verdict import content_verdict
+from k2k_assets.verification.content.digests import digests
+from k2k_assets.verification.content.expected_changes import ChangeRules, by_id
+from k2k_assets.verification.content.expected_drops import drop_words
+from k2k_assets.verification.content.expected_headers import header_words
+from k2k_assets.verification.content.payloads import payloads_of, words_of
+from k2k_assets.verification.content.pieces import ComparedPiece
+from k2k_assets.verification.content.record_comparison import clipped_runs, compare, is_mapped, pairs_of
+from k2k_assets.verification.content.sampling import next_budget, size
+from k2k_assets.verification.content.tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
+from k2k_assets.verification.content.unmapped import Span, to_read, unmapped
+from k2k_assets.verification.content.verified import MappedRecord, Verified, updated
+from k2k_assets.verification.content.verified_notes import Ground, Known, NotedMeanwhile, VerifiedNotes
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict
-from k2k_assets.verification.verified import MappedRecord, Verified, updated
-from k2k_assets.verification.verified_notes import Ground, Known, NotedMeanwhile, VerifiedNotes
 
 _NEAR = 1000
 SECONDS = 20.0

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
-from k2k_assets.verification import sampling
-from k2k_assets.verification.sampling import looks, size
-from k2k_assets.verification.verified import Compared, MappedRecord, Verified, asked_for, outside, updated
+from k2k_assets.verification.content import sampling
+from k2k_assets.verification.content.sampling import looks, size
+from k2k_assets.verification.content.verified import Compared, MappedRecord, Verified, asked_for, outside, updated
 from k2k_assets_tests.support.properties import examples
 
 BUDGET = 160

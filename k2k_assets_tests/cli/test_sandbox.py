@@ -31,6 +31,7 @@ _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
     ],
 )
 def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
+    """It tells where its clusters are, writes a pipeline file for them, and a signal ends all its processes."""
     process = subprocess.Popen([*_UP, option], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert process.stdout is not None

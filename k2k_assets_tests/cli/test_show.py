@@ -75,6 +75,7 @@ def test_differences_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """A record that is gone, or in no mapping, is shown as such, and is no error."""
     elsewhere = RecordPlace(TopicPartition("orders", 0), 7)
     _records(monkeypatch, {elsewhere: None})
     assert tool.run(["show", "-f", str(file), "-o", str(elsewhere)]) == 0
@@ -101,5 +102,6 @@ def test_a_record_that_was_left_out_says_so(
     [([], "expected -o, --target, or both"), (["-o", "orders"], "TOPIC:PARTITION:OFFSET")],
 )
 def test_usage(capsys: pytest.CaptureFixture[str], file: Path, arguments: list[str], says: str) -> None:
+    """Without a record, or with one that is no place, the usage is told, with exit code 2."""
     assert tool.run(["show", "-f", str(file), *arguments]) == 2
     assert says in capsys.readouterr().err

@@ -199,6 +199,7 @@ _UNKNOWN = TranslatedPartition(TopicPartition("copy", 1), None, "unknown", {})
 def test_a_checkpoint(
     pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Offsets from a checkpoint file of Spark are translated, both ways; a file without any is refused."""
     asked = _checkpoint(monkeypatch, _ANSWERED)
     file = tmp_path / "17"
     file.write_text('v1\n{}\n{"orders":{"0":77}}')

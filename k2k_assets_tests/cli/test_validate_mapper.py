@@ -46,6 +46,7 @@ def test_its_faults_are_those_of_a_mapper(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_replicators_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A replicator's file is told from the mapper's view, also that one publishes no mappings."""
     path = write_pipeline(
         tmp_path, "s:1", "t:1", ["orders"], errorHandling={"onActiveConsumerGroupCommit": "ignore"},
         features={"offsetMapping": "enabled", "applyMappingsGuard": "disabled"}, groups={"consumerGroups": ["a", "b"]},

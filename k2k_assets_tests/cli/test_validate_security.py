@@ -38,6 +38,7 @@ def validated(directory: Path, capsys: pytest.CaptureFixture[str], **properties:
     ],
 )  # fmt: skip
 def test_amazons_iam(tmp_path: Path, capsys: pytest.CaptureFixture[str], properties: dict[str, str]) -> None:
+    """Amazon's IAM is refused, and the ways that work with Amazon's brokers are named."""
     code, said = validated(tmp_path, capsys, **properties)
     assert code == 2
     words = " ".join(said.split())

@@ -59,6 +59,7 @@ def test_an_instance_is_about_to_claim_until_all_its_slots_have(world: World) ->
 
 
 def test_but_not_for_ever_and_not_when_it_was_told_to_end(world: World) -> None:
+    """Partitions are kept for an instance that restarts, unless it is silent for long or was told to end."""
     world.announced("a", 5)
     world.announced("b", 6)
     world.told_to_end(6, again=False)

@@ -108,4 +108,5 @@ def test_cancelling_drops_exactly_the_pairs_from_there_on(runs: list[Run], data:
     ],
 )
 def test_order(runs: list[Run], answer: bool) -> None:
+    """Runs follow each other only if both offsets rise and no two overlap on either side."""
     assert ordered_and_disjoint(runs) is answer

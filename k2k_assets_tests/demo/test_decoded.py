@@ -33,6 +33,7 @@ def test_the_same_reading_with_the_same_schema_under_another_id() -> None:
     ],
 )
 def test_what_differs(copy: bytes | None, fault: str) -> None:
+    """A value without a schema, with a wrong one, or that is missing is a fault that names the topic."""
     found = compared(copy)
     assert found.values == 0
     assert fault in found.faults[0]

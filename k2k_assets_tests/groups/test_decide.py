@@ -69,6 +69,7 @@ def said(decision: GroupDecision) -> tuple[CommitDecision, int | None]:
     ],
 )
 def test_translations(given: dict[str, Any], word: str, committed: int | None) -> None:
+    """What each state of a translated position leads to, where the target group holds nothing."""
     assert said(decided(**given)) == (word, committed)
 
 
@@ -97,6 +98,7 @@ def test_translations(given: dict[str, Any], word: str, committed: int | None) -
     ],
 )
 def test_what_is_held(held: CommittedOffset, given: dict[str, Any], word: str, committed: int | None) -> None:
+    """What the commit that a target group holds already leads to: older, foreign, or ours to replace."""
     assert said(decided(held=held, **given)) == (word, committed)
 
 

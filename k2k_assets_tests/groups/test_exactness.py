@@ -252,6 +252,7 @@ def assert_consumers_resume(world: World, how_many: int) -> None:
 @pytest.mark.slow
 @WORLDS
 def test_every_offset(clusters: KafkaSandbox, tmp_path: Path, mode: str, routing: str) -> None:
+    """Every position of a copy with all kinds of gaps is translated to the first record that was not read."""
     world = world_of(clusters, tmp_path, mode, routing)
     world.write(3, 300)
     first = world.sources[0]

@@ -77,6 +77,7 @@ def planned(
     ],
 )
 def test_one_to_one(on_target: int, on_source: int | None, offset: int, word: str) -> None:
+    """A group goes back to the source as far as it has read on the target, unless it has read further there."""
     (plan,) = planned({XA0: on_target}, None if on_source is None else {A0: on_source})
     (row,) = plan.rows
     assert (row.offset, row.decision) == (offset, word)

@@ -28,6 +28,7 @@ def decision(word: CommitDecision, commit: bool = False, held: CommittedOffset |
 
 
 def test_an_active_group() -> None:
+    """It stops the mapper if the policy is `fail`, and the error names group, both offsets and the way out."""
     with pytest.raises(ActiveGroup) as raised:
         ensure_none_active(
             [decision(CommitDecision.EXACT), decision(CommitDecision.ACTIVE, held=CommittedOffset(45))], "fail"
@@ -54,6 +55,7 @@ def test_many_sources_are_cut_short() -> None:
 
 
 def test_two_mappings() -> None:
+    """Two answers for one position stop the mapper if the policy is `fail`; the error names both."""
     other = OtherMapping("k2k.other", SOURCE, 40, TopicPartition("elsewhere", 0), 7)
     with pytest.raises(MultipleMappings) as raised:
         ensure_one_mapping("billing", ANSWER, [other], "fail")

@@ -148,6 +148,7 @@ def test_a_partition_that_gives_an_error_is_not_one_without_a_commit(
 
 
 def test_what_the_target_holds(clusters: KafkaSandbox) -> None:
+    """Commits, groups that do not exist, and the newest version that a mapper has written beside offsets."""
     servers, group = clusters.target_servers, unique("held")
     t0 = TopicPartition(create_topic(servers, unique("t")), 0)
     commit(servers, group, {t0: 4}, "here-77.8")

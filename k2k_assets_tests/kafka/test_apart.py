@@ -67,6 +67,7 @@ Fixture = Callable[[Fetch], None]
 
 @pytest.mark.parametrize("fixture", [broker_that_comes_back, coordinator_that_moves])
 def test_asked_apart(fixture: Fixture) -> None:
+    """The questions that end a process are answered where a child process asks them."""
     fixture(fetch_offsets)
 
 

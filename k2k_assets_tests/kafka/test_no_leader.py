@@ -92,12 +92,14 @@ def test_the_others_are_answered_for(cluster_of: Any) -> None:
 
 
 def test_asked_once(cluster_of: Any) -> None:
+    """Without patience an offline partition is left out after one question."""
     admin = Admin(lambda partition, _: KafkaError(KafkaError.LEADER_NOT_AVAILABLE) if partition else 7)
     assert cluster_of(admin).offsets(P[:2], "latest", {}, patience=0) == {P[0]: 7}
     assert len(admin.asked) == 1
 
 
 def test_none_with_a_leader(cluster_of: Any) -> None:
+    """If no partition has a leader, the error gives the reason of each."""
     admin = Admin(lambda *_: KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     with pytest.raises(NoLeader) as raised:
         cluster_of(admin).offsets(P[:2], "latest", {})

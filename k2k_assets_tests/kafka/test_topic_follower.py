@@ -297,6 +297,7 @@ def followed(clusters: KafkaSandbox) -> Callable[..., TopicFollower]:
 
 @pytest.mark.integration
 def test_on_real_brokers(clusters: KafkaSandbox, followed: Callable[..., TopicFollower]) -> None:
+    """New records, new partitions and the deletion of the topic, as brokers tell them."""
     servers = clusters.target_servers
     topic = create_topic(servers, unique("followed"))
     produce(servers, topic, [b"%d" % n for n in range(3)], 0)

@@ -86,6 +86,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     st.integers(0, 2**63 - 1),
 )
 def test_offset_syncs(topic: str, partition: int, upstream: int, downstream: int) -> None:
+    """MirrorMaker 2's offset syncs are read as it writes them."""
     name = topic.encode()
     key = struct.pack(f">h{len(name)}si", len(name), name, partition)
     value = struct.pack(">qq", upstream, downstream)

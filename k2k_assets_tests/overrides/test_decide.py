@@ -62,6 +62,7 @@ def records(tmp_path: Path, one: Override, **accepted: Any) -> tuple[CommitRecor
     ],
 )
 def test_what_is_asked_for(text: str, wanted: Wanted) -> None:
+    """`TOPIC:PARTITION:OFFSET` is read in all its forms."""
     assert Wanted.parse(text) == wanted
 
 
@@ -84,6 +85,7 @@ def test_the_last_word_for_a_partition_wins_and_all_means_all() -> None:
     ("where", "position"), [("earliest", 40), ("latest", 130), ("current", 100), (40, 40), (77, 77), (140, 140)]
 )
 def test_where(where: Any, position: int) -> None:
+    """Each way to name a position leads to the offset within the log."""
     assert decide_override(facts(), where, request()).position == position
 
 
@@ -101,6 +103,7 @@ def test_where(where: Any, position: int) -> None:
     ],
 )
 def test_what_is_refused(given: PartitionFacts, where: Any, words: str) -> None:
+    """Offsets that the source does not hold, and topics that are no longer the same."""
     with pytest.raises(Refused, match=words):
         decide_override(given, where, request())
 

@@ -89,6 +89,7 @@ def test_one_record_of_its_kind_needs_no_time() -> None:
 
 
 def test_both_empty_or_only_one() -> None:
+    """Without records on both sides there is nothing to compare, unless the target holds some of others."""
     assert seam(log(b""), log(b""), 0) == Seam(True)
     assert seam(log(b"abc"), log(b""), 0) == Seam(True)
     assert seam(log(b"abc"), log(b""), 2).fitting == 0

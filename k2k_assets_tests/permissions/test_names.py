@@ -63,6 +63,7 @@ def test_each_pattern_covers_the_name_that_stands_for_it(regex: str) -> None:
 
 
 def test_everything_covers_everything() -> None:
+    """The pattern for all names, a literal name, and a prefix."""
     assert ALL.covers("orders")
     assert not NamePattern("orders").covers("orders.eu")
     assert NamePattern("orders", prefixed=True).covers("orders.eu")

@@ -140,6 +140,7 @@ SIGNED_WAYS: dict[str, dict[str, str]] = {
 def test_a_pipeline_comes_in(
     doors: tuple[Doors, Doors], tokens: TokenEndpoint, tmp_path: Path, way: str, mode: str
 ) -> None:
+    """A copy signs in on both sides in each way, and no secret is shown."""
     topic = _topic(doors)
     properties = SIGNED_WAYS[way]
     if way.startswith("OAUTH"):

@@ -34,6 +34,7 @@ def written(start: str) -> str:
     ],
 )
 def test_what_is_understood(tmp_path: Path, start: str, read: object, start_from: str, shown: str) -> None:
+    """All forms of `start`, how they are read, and how they are shown."""
     pipeline = load_text(tmp_path, written(start))
     assert (pipeline.selection.start, pipeline.start_from) == (read, start_from)
     assert dict(effective(pipeline))["begins"] == f"{shown}, where there is no position yet"

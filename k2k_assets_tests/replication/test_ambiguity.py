@@ -126,6 +126,7 @@ def written(clusters: KafkaSandbox) -> Written:
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", Trouble)
 def test_some(clusters: KafkaSandbox, tmp_path: Path, written: Written, trouble: Trouble) -> None:
+    """A sample of the cases, for each trouble; `test_everything` runs all of them in storms."""
     all_of(TroubledCopy(clusters, tmp_path, written, case) for case in sample() if case.trouble is trouble)
 
 
@@ -137,5 +138,6 @@ def test_some(clusters: KafkaSandbox, tmp_path: Path, written: Written, trouble:
 def test_everything(
     clusters: KafkaSandbox, tmp_path: Path, written: Written, kind: Kind, mode: str, trouble: Trouble
 ) -> None:
+    """Each request of each kind meets each trouble, in both modes."""
     cases = kind(trouble, mode == "exactly once")
     all_of(TroubledCopy(clusters, tmp_path, written, case) for case in cases)

@@ -135,6 +135,7 @@ def frozen_at(process: subprocess.Popen[str], file: Path) -> Iterator[psutil.Pro
 def test_killed_at_a_step(
     clusters: KafkaSandbox, tmp_path: Path, topic: str, victim: str, mode: str, step: str, occurrence: int
 ) -> None:
+    """Whichever process dies at whichever step, the next run completes the copy as its mode promises."""
     path = pipeline_file(tmp_path, clusters, topic, mode, victim)
     mishap = Mishap(step=step, occurrence=occurrence, frozen=str(tmp_path / "frozen"))
     with started("-f", path, "--once", k2k=mishap.k2k()) as process:

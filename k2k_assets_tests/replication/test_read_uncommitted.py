@@ -40,6 +40,7 @@ def test_records_of_an_open_transaction_are_there_to_be_copied(clusters: KafkaSa
 
 
 def test_latest_is_behind_them(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """`latest` begins behind the records of an open transaction, not before them."""
     topic = create_topic(clusters.source_servers, unique("open"))
     OpenTransaction(clusters.source_servers, topic, [b"open"] * 5)
     pipeline = reading_uncommitted(clusters, tmp_path, topic, "latest")

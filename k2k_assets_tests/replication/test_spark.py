@@ -150,6 +150,7 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.storm
 def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, connect_server: str) -> None:
+    """A copy on a Spark Connect server starts no JVM of its own, goes on, and ends at a signal."""
     path = pipeline_file(tmp_path, clusters, topic, remote=connect_server)
     with started("-f", path) as process:
         await_copied(process, clusters.target_servers, topic, 100 * PARTITIONS)

@@ -178,6 +178,7 @@ OTHERS = (Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)
     [*((api, "enabled") for api in OTHERS), *in_storms(*((api, "disabled") for api in OTHERS))],
 )
 def test_other_stray_requests(clusters: KafkaSandbox, tmp_path: Path, written: Written, api: Api, mode: str) -> None:
+    """Late requests other than the end of a transaction do no harm, and end no session."""
     source, target, prefix = clusters.source_servers, clusters.target_servers, f"{unique('stray')}."
     with Proxy(target) as proxy:
         pipeline = behind(proxy, tmp_path, source, written, mode, sink={"prefix": prefix})

@@ -49,6 +49,7 @@ def _user(folder: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("harm", [Broker.pause, Broker.resume, Broker.kill, Broker.stop, Broker.restart])
 def test_nobody_does_them_harm(tmp_path: Path, harm: Callable[[Broker], None]) -> None:
+    """A test cannot stop or freeze the clusters that all tests use: it is told to ask for its own."""
     broker = SharedBroker("source", tmp_path, BrokerIdentity("id", 9092, 9093))
     broker.start()
     assert broker.servers == "127.0.0.1:9092"

@@ -41,6 +41,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
 
 
 def test_plain_settings(commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java gets the user's options and ours, of which contradicting ones are left out."""
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dmine='a b' -XX:+UseG1GC")
     start_java(PLAIN, ["-XX:+UseSerialGC", "-Xint"])
     archive, main = "-XX:SharedArchiveFile=classes", "org.apache.spark.api.python.PythonGatewayServer"

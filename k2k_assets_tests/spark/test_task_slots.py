@@ -32,6 +32,7 @@ from k2k_assets_tests.support.pipelines import make_pipeline
 def test_as_the_settings_tell(
     master: str, executors: int | None, cores: int | None, most: int | None, slots: int | None
 ) -> None:
+    """The number of tasks at once by Spark's own settings; None where only a running cluster can tell."""
     assert task_slots(master, executors, cores, most) == slots
 
 
@@ -61,6 +62,7 @@ def pipeline_with(tmp_path: Path, slots: int | None) -> Pipeline:
     ],
 )
 def test_free_cores(tmp_path: Path, conf: dict[str, str], wanted: int | None, cores: int) -> None:
+    """The number of cores for slots, by the session's settings and by what the pipeline file asks for."""
     assert free_cores(pipeline_with(tmp_path, wanted), session(**conf)) == cores
 
 

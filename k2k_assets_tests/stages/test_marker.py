@@ -91,6 +91,7 @@ CHAIN = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
     ],
 )
 def test_three_clusters(mode: str, links: list[tuple[str, str]], wanted: dict[str, int], own: bool) -> None:
+    """How often a record reaches each cluster, by the kind of marker and the links between the clusters."""
     marker = Marker(NAME, "cluster") if mode == "cluster" else Marker(NAME, "pipeline", "p")
     assert reached({source + target: marker for source, target in links}, links, own) == wanted
 

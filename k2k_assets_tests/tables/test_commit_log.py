@@ -58,6 +58,7 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> Non
 
 
 def test_an_empty_one(spark: SparkSession, pipeline: Pipeline) -> None:
+    """A pipeline that has copied nothing has an empty table, not none."""
     write_commit_log(spark, pipeline, [])
     assert read_commit_log_table(spark, pipeline).count() == 0
 

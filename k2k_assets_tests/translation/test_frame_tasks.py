@@ -83,6 +83,7 @@ def test_rows_with_a_null_have_no_answer(tmp_path: Path) -> None:
 
 
 def test_back_again(tmp_path: Path) -> None:
+    """In reverse the columns are those of the source, and partitions that are no copies have no answer."""
     task = _task(tmp_path, [RECORD], reverse=True)
     batch = next(task.run([_batch([("t", 0, 103, "x"), ("t", 0, 105, "y"), ("t", 7, 1, "z"), ("s", 0, 1, "z")])]))
     assert batch.schema.names[4:] == ["source_topic", "source_partition", "source_offset", "state"]

@@ -69,6 +69,7 @@ def brief(answers: Mapping[str, list[Answer]]) -> dict[str, list[tuple[str, int,
 
 
 def test_one_to_one() -> None:
+    """Positions of several groups in several partitions, each by the map of its own partition."""
     maps = {
         A0: partition_map(A0, 9, (XA0, Run(0, 5, 4)), (XA0, Run(6, 10, 3))),
         A1: partition_map(A1, 3, (XA1, Run(0, 0, 3))),

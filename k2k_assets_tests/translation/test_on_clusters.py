@@ -81,6 +81,7 @@ def test_one_to_one(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """All ways to ask for a translation give the answers that the records prove, at every offset, both ways."""
     topic = kafka.create_topic(clusters.source_servers, unique("orders"), 2)
     _fill(clusters.source_servers, topic)
     path = _pipeline(clusters, tmp_path, topic, sink={"prefix": "copy."})

@@ -15,6 +15,7 @@ HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spar
 
 @pytest.mark.parametrize("text", [LINE, f" {LINE}\n", f"{HEAD}{LINE}", f"{HEAD}{LINE}\n", f"{HEAD}-\n{LINE}"])
 def test_is_read(text: str) -> None:
+    """Offsets are read from a line alone and from a checkpoint with any head."""
     assert parse(text, "here") == OFFSETS
 
 

@@ -52,6 +52,7 @@ def test_what_retention_has_taken_of_the_target_is_not_gone_back_to() -> None:
 
 
 def test_with_records_behind_it() -> None:
+    """A position at the end of the adopted copy leads to the first record of ours; one in it to nothing."""
     mapping = adopted(100, 90, Run(102, 91, 3), end=106)
     assert there(mapping, 99, 100, 102, 104, 105) == [NONE, (91, EXACT), (91, EXACT), (93, EXACT), (94, EXACT)]
 

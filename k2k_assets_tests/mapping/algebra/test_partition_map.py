@@ -40,6 +40,7 @@ def test_a_map_does_not_follow_the_fold_that_it_was_made_of() -> None:
 
 @pytest.mark.parametrize(("began", "expected"), [(None, False), (2, False), (3, True), (9, True)])
 def test_from_the_beginning(began: int | None, expected: bool) -> None:
+    """A map knows all that was copied only if it covers the position at which copying began."""
     assert PartitionMap(SOURCE, began, (Covered(3, 9),), {}).from_the_beginning is expected
     assert not PartitionMap(SOURCE, began, (), {}).from_the_beginning
 

@@ -32,10 +32,12 @@ DRAWN = PartitionMap(
 
 
 def test_the_picture_is_true() -> None:
+    """The example drawn in the docstring of the module."""
     assert combine_back(DRAWN, {_A: 2, _B: 1}) == (3, EXACT)
 
 
 def test_at_both_ends() -> None:
+    """A group that has read nothing goes back to the first record, one that has read all behind the last."""
     assert combine_back(DRAWN, {_A: 0, _B: 0}) == (0, EXACT)
     assert combine_back(DRAWN, {_A: 0, _B: 9}) == (0, EXACT)
     assert combine_back(DRAWN, {_A: 9, _B: 9}) == (7, EXACT)

@@ -58,6 +58,7 @@ def _back(mapping: PartitionMap, *positions: int, mapped_to: int | None = None) 
 
 
 def test_the_picture_is_true() -> None:
+    """The example drawn in the docstring of the module."""
     offsets = [5, 6, 7, 8, 10, 10, 10, 11, 12, 13]
     assert _to(DRAWN, *range(10)) == [(offset, EXACT) for offset in offsets]
     assert _to(DRAWN, 10, 15, 20, 10**15) == [(13, AHEAD)] * 4
@@ -284,6 +285,7 @@ def test_back_from_the_target_nothing_is_skipped_whatever_happened(
 @examples(150)
 @given(worlds(), st.data())
 def test_there_and_back_again(world: World, data: st.DataObject) -> None:
+    """The translation of a copied record's offset leads back to the same record, in the same order."""
     mapping = map_at(world, 0, _moment(world, data))
     runs = mapping.runs.get(_Q, RunTable.of(()))
     records = [run.source_start + i for run in runs for i in range(run.count)]

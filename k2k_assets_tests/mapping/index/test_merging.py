@@ -32,6 +32,7 @@ def _after(segments: list[Candidate], ageing: Ageing | None = None) -> tuple[lis
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 36_000, 400_000, 5_000_000])
 def test_updates_of_one_size(size: int) -> None:
+    """However large each update is: few segments, bounded work an update, each run written a few times."""
     segments: list[Candidate] = []
     rewritten, updates = 0, 3000
     for number in range(updates):
@@ -48,6 +49,7 @@ def test_updates_of_one_size(size: int) -> None:
 
 @given(st.lists(st.integers(0, 2 * SEALED_RUNS), max_size=150))
 def test_updates_of_any_size(sizes: list[int]) -> None:
+    """Few unsealed segments and bounded work also for updates of different sizes."""
     segments: list[Candidate] = []
     for number, size in enumerate(sizes):
         segments, runs = _after([*segments, Candidate(str(number), size, 0, 0)])

@@ -117,6 +117,7 @@ def test_pruning_says_what_the_algebra_says(before: list[Portion], expired: int,
 @examples(100)
 @given(tables())
 def test_what_is_summed_up(known: list[Portion]) -> None:
+    """Sums and sets by columns are those of the portions one by one."""
     rows = to_table(known)
     assert columns.runs_of(rows).tolist() == [portion.runs for portion in known]
     assert columns.mapped_of(rows).tolist() == [portion.mapped for portion in known]

@@ -28,6 +28,7 @@ def test_more_mappings_change_no_answer() -> None:
 
 
 def test_lost_ones_do() -> None:
+    """Lost mapping records change the version: what was derived from them is not up to date."""
     lost = Lost(partition=0, start=3, end=5, before_first_read=False)
     for changed in ({"lost": [lost]}, {"earlier_topics": ["topic-0"]}, {"source_cluster": "another"}):
         assert mappings_version(_MANIFEST.model_copy(update=changed)) != mappings_version(_MANIFEST)

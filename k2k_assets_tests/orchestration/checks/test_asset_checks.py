@@ -44,6 +44,7 @@ def test_records_that_offend_with_the_command_for_the_first() -> None:
     ],
 )
 def test_one_side_alone(offender: Offender, places: list[str]) -> None:
+    """Of an offender on one side the command names that side."""
     assert shlex.split(str(_shown(offender)[keys.SHOW].value))[-2:] == places
 
 

@@ -173,6 +173,7 @@ def test_faults_are_told_with_file_and_line_and_without_a_traceback(sandbox: Def
 
 
 def test_in_python(sandbox: DefsFolderSandbox) -> None:
+    """A project may make the component in Python instead of YAML."""
     folder = _write(sandbox)
     (folder / "defs.yaml").unlink()
     (folder / "component.py").write_text(

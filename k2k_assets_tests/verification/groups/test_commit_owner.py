@@ -25,4 +25,5 @@ from k2k_assets.verification.groups.commit_owner import CommitOwner, holding
     ],
 )
 def test_what_is_held(committed: CommittedOffset | None, found: CommitOwner) -> None:
+    """Whether a target group's commit is that of the poll, of somebody later, or wrong."""
     assert holding(7, committed, Version(3, 100), "k2k_") is found

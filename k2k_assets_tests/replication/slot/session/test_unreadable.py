@@ -54,6 +54,7 @@ def test_the_first_of_its_chunk_leaves_the_open_transaction_to_be_committed(unre
 
 
 def test_the_first_of_all(unreadable: Callable[..., Harness]) -> None:
+    """Where there is nothing before it, the partition is stopped without a transaction of records."""
     made = unreadable(arrivals(5, 6), {P0: 7})
     stops(made)
     assert made.copying == []

@@ -8,12 +8,11 @@ Exit codes: 0 done, 1 any other error, 2 a fault in the arguments, in the pipeli
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
 
-from k2k_assets.cli.program import end_process, run_program
+from k2k_assets.cli.program import Program
 
 
 class _Entry(NamedTuple):
@@ -64,18 +63,8 @@ def cli() -> None:
     """Kafka-to-Kafka replication with exact offset mappings; exactly once if the pipeline file says so."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs `k2k` and ends the process with its exit code.
-
-    Args:
-        arguments: Arguments without the program's name; by default those of the process.
-    """
-    end_process(run(arguments))
-
-
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs `k2k` and returns the exit code; a command that returns an integer has chosen its own."""
-    return run_program(cli, "k2k", arguments)
+_program = Program(cli, "k2k")
+main, run = _program.main, _program.run
 
 
 if __name__ == "__main__":

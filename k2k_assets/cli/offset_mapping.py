@@ -14,7 +14,7 @@ from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.failback import failback
 from k2k_assets.cli.options import pipeline_files, start_options
-from k2k_assets.cli.program import end_process, run_program
+from k2k_assets.cli.program import Program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.termination_log import failure_written_to
@@ -84,18 +84,8 @@ cli.add_command(failback)
 cli.add_command(validate_mapper)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs `k2k-offset-mapping` and ends the process with its exit code.
-
-    Args:
-        arguments: Arguments without the program's name; by default those of the process.
-    """
-    end_process(run(arguments))
-
-
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs `k2k-offset-mapping` and returns the exit code."""
-    return run_program(cli, NAME, arguments)
+_program = Program(cli, NAME)
+main, run = _program.main, _program.run
 
 
 if __name__ == "__main__":

@@ -18,28 +18,42 @@ from k2k_assets.core.errors import K2KError
 _chosen: list[int] = []
 
 
-def run_program(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:
-    """Runs a command and returns the exit code; a command that returns an integer has chosen its own.
+class Program:
+    """A command as a program.
 
     Args:
         command: The command to run.
         name: The program's name, for messages.
-        arguments: Arguments without the program's name; None: those of the process.
     """
-    forget_files()
-    try:
-        result = command.main(
-            args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=False
-        )
-    except K2KError as error:
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    return result if isinstance(result, int) else 0
+
+    def __init__(self, command: click.Command, name: str) -> None:
+        self._command = command
+        self._name = name
+
+    def main(self, arguments: Sequence[str] | None = None) -> None:
+        """Runs the program and ends the process with its exit code.
+
+        Args:
+            arguments: Arguments without the program's name; by default those of the process.
+        """
+        end_process(self.run(arguments))
+
+    def run(self, arguments: Sequence[str] | None = None) -> int:
+        """Runs the program and returns the exit code; a command that returns an integer has chosen its own."""
+        forget_files()
+        try:
+            result = self._command.main(
+                args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
+            )
+        except K2KError as error:
+            click.echo(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", err=True)
+            return error.exit_code
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        return result if isinstance(result, int) else 0
 
 
 def end_process(code: int) -> NoReturn:

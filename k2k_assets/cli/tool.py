@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from k2k_assets.cli.adopt import adopt
 from k2k_assets.cli.describe import describe
 from k2k_assets.cli.overrides import reset, set_positions
 from k2k_assets.cli.pausing import pause, resume
-from k2k_assets.cli.program import end_process, run_program
+from k2k_assets.cli.program import Program
 from k2k_assets.cli.server import server
 from k2k_assets.cli.show import show
 from k2k_assets.cli.translate import translate
@@ -35,18 +33,8 @@ cli.add_command(show)
 cli.add_command(server)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs `k2k-tool` and ends the process with its exit code.
-
-    Args:
-        arguments: Arguments without the program's name; by default those of the process.
-    """
-    end_process(run(arguments))
-
-
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs `k2k-tool` and returns the exit code."""
-    return run_program(cli, NAME, arguments)
+_program = Program(cli, NAME)
+main, run = _program.main, _program.run
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import defaults_files, pipeline_files
-from k2k_assets.cli.program import run_program
+from k2k_assets.cli.program import Program
 from k2k_assets.cli.suggestions import with_files
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import ACLS_HINT
@@ -26,15 +26,15 @@ def refused(files: tuple[Path, ...], defaults: tuple[Path, ...]) -> None:
 def test_an_error_names_all_files_so_that_every_program_takes_them_for_one_pipeline(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_program(refused, "k2k", ["-f", "my orders.yaml", "-f", "a.yaml,b.yaml", "-d", "all.yaml"]) == 3
+    assert Program(refused, "k2k").run(["-f", "my orders.yaml", "-f", "a.yaml,b.yaml", "-d", "all.yaml"]) == 3
     files = "-d all.yaml -f 'my orders.yaml,a.yaml,b.yaml'"
     assert capsys.readouterr().err == f"Error: 3, 1: {ACLS_HINT.replace('-f FILE', files)}\n"
-    assert run_program(refused, "k2k", ["--file", "c.yaml"]) == 3
+    assert Program(refused, "k2k").run(["--file", "c.yaml"]) == 3
     assert "k2k acls -f c.yaml" in capsys.readouterr().err
 
 
 def test_without_files_a_message_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_program(refused, "k2k", []) == 2
+    assert Program(refused, "k2k").run([]) == 2
     assert with_files("k2k acls -f FILE") == "k2k acls -f FILE"
 
 

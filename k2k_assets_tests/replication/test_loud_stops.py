@@ -17,8 +17,7 @@ from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka import deliveries
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import deliveries, transactional_sink
 from k2k_assets_tests.support.copying import (
     Running,
     assert_exact_mappings,
@@ -352,7 +351,7 @@ def test_a_foreign_writer_inside_a_transaction(
             producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]))
         real(producer, sent, *rest)
 
-    monkeypatch.setattr(librdkafka_sink, "produce_chunk", beside)
+    monkeypatch.setattr(transactional_sink, "produce_chunk", beside)
     outcome = copy(pipeline)
 
     copied = [r.value for r in read_all(target, topic)]

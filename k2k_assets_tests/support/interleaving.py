@@ -23,8 +23,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.transport.librdkafka import deliveries
-from k2k_assets.transport.librdkafka import sink as librdkafka_sink
+from k2k_assets.transport.librdkafka import deliveries, transactional_sink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.copying import copy, in_threads
 from k2k_assets_tests.support.kafka import SECONDS, read_all, unique
@@ -168,7 +167,7 @@ def inside_chunks(
             producer = Interrupted(producer, around())
         real(producer, chunk, *rest)
 
-    monkeypatch.setattr(librdkafka_sink, "produce_chunk", produce_chunk)
+    monkeypatch.setattr(transactional_sink, "produce_chunk", produce_chunk)
     return hit
 
 

@@ -10,8 +10,8 @@ from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.data_producer import DataProducer
 from k2k_assets.transport.librdkafka.producers import transactional_producer
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
-from k2k_assets.transport.librdkafka.sink import TransactionalSink
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.librdkafka.transactional_sink import TransactionalSink
 from k2k_assets.transport.producer_calls import claim
 
 _LAST_CHANCE_SECONDS = 10.0

@@ -69,8 +69,7 @@ def statuses(result: PollResult) -> list[GroupStatus]:
             GroupStatus(
                 group,
                 dict(Counter(line.decision.value for line in lines).most_common()),
-                sum(source.left or 0 for source in {source for line in lines for source in line.sources}),
-                sum(line.target.left or 0 for line in lines if line.target),
+                *result.left(group),
                 any(line.committed for line in lines),
                 sum(line.again for line in lines),
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -17,10 +19,17 @@ from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.program import Program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
+from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.validate_mapper import validate_mapper
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
+
+if TYPE_CHECKING:
+    from k2k_assets.cli.group_status import Observer
+    from k2k_assets.groups.report import PollResult
+    from k2k_assets.pipeline import Pipeline
+    from k2k_assets.telemetry.mapper_listener import MapperListener
 
 NAME = "k2k-offset-mapping"
 
@@ -53,15 +62,15 @@ def start(
     console = error_console()
     logs.configure(console)
     with failure_written_to(termination_log, termination_log_enabled == "enabled"), stop_on_signals() as stop:
-        if telemetry:
-            _log.warning("-t: metrics of the mapper are not built yet; nothing is exported")
-        run_aside(_start, files, variables, console, once, stop)
+        run_aside(_start, files, variables, console, once, telemetry, stop)
 
 
-def _start(files: Sequence[Path], variables: bool, console: Console, once: bool, stop: threading.Event) -> None:
+def _start(
+    files: Sequence[Path], variables: bool, console: Console, once: bool, telemetry: bool, stop: threading.Event
+) -> None:
     # Importing Kafka and Arrow takes a moment, which --help does not need.
-    from k2k_assets.cli.group_status import GroupLines, shown, summary
-    from k2k_assets.groups.mapper import sync, sync_once
+    from k2k_assets.cli.group_status import GroupLines, summary
+    from k2k_assets.groups.mapper import sync_once
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
     pipeline = load_mapper_pipeline(files, variables=variables)
@@ -69,15 +78,42 @@ def _start(files: Sequence[Path], variables: bool, console: Console, once: bool,
         _log.info(info)
     for warning in pipeline.warnings:
         _log.warning(warning)
-    if not once:
-        with shown(console) as observer:
-            sync(pipeline, stop, observer=observer)
-        return
-    result = sync_once(pipeline, stop=stop, observer=GroupLines().show)
+    with _exporting(pipeline) if telemetry else nullcontext() as listener:
+        if not once:
+            _sync(pipeline, console, stop, listener)
+            return
+        result = sync_once(pipeline, stop=stop, observer=_both(GroupLines().show, listener))
     click.echo(summary(pipeline.name, result))
     if result.failed:
         reasons = "".join(f"\n  {group}: {why}" for group, why in sorted(result.failed.items()))
         raise Refused(f"{plural(len(result.failed), 'group')} could not be read or committed; run it again:{reasons}")
+
+
+def _sync(pipeline: Pipeline, console: Console, stop: threading.Event, listener: MapperListener | None) -> None:
+    from k2k_assets.cli.group_status import shown
+    from k2k_assets.groups.mapper import sync
+
+    on_trouble = listener.troubled if listener else None
+    with shown(console) as observer:
+        sync(pipeline, stop, observer=_both(observer, listener), on_trouble=on_trouble)
+
+
+def _exporting(pipeline: Pipeline) -> AbstractContextManager[MapperListener]:
+    with telemetry_needed():
+        from k2k_assets.telemetry.exporting import exporting_mapper
+    return exporting_mapper(pipeline)
+
+
+def _both(show: Observer, listener: MapperListener | None) -> Observer:
+    if listener is None:
+        return show
+    hears = listener
+
+    def observe(result: PollResult) -> None:
+        show(result)
+        hears.polled(result)
+
+    return observe
 
 
 cli.add_command(failback)

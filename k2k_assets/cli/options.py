@@ -62,7 +62,7 @@ def template_engine(command: F) -> F:
 def start_options(command: F) -> F:
     """`-t`, `-g`, `-l` and `-w` of K2K: `telemetry`, `variables`, `termination_log`, `..._enabled`."""
     options: tuple[Callable[[F], F], ...] = (
-        click.option("-t", "--telemetry", is_flag=True, help="Export metrics by OpenTelemetry (`k2k start`)."),
+        click.option("-t", "--telemetry", is_flag=True, help="Export metrics by OpenTelemetry, and tell the health."),
         template_engine,
         click.option(
             "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT,

@@ -19,8 +19,9 @@ from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.summary import summary
+from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, Refused, TopicsStopped
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.core.words import plural
@@ -98,12 +99,8 @@ def _run(
 
 
 def _exporting(pipeline: Pipeline) -> AbstractContextManager[Listener]:
-    try:
+    with telemetry_needed():
         from k2k_assets.telemetry.exporting import exporting
-    except ModuleNotFoundError as missing:
-        raise Refused(
-            f"-t needs OpenTelemetry, and {missing.name} is not installed: pip install 'k2k-assets[telemetry]'"
-        ) from None
     return exporting(pipeline)
 
 

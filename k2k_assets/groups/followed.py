@@ -116,6 +116,15 @@ class FollowedMappings:
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
         return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
 
+    @property
+    def records_read(self) -> int:
+        """Number of mapping records read so far."""
+        return self._live.records_read
+
+    def mapped_ends(self) -> dict[SourcePartition, int]:
+        """The source offset up to which the mappings of each source partition are known."""
+        return self._live.mapped_ends()
+
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
         """The map of a source partition in `mapped`, for positions from `lowest` on."""
         return self._live.map_of(self.mapped[partition], lowest)

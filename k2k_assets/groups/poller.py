@@ -171,6 +171,8 @@ class Poller:
             held_back=held_back,
             unproven=found.unproven,
             seconds=time.monotonic() - started,
+            mapped_ends=found.mapped_ends,
+            records_read=found.records_read,
         )
 
     def await_visible(self, result: PollResult, timeout: float = 10.0) -> None:

@@ -12,6 +12,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends, GroupOffsets
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.groups import Answer, translate_groups
@@ -33,6 +34,8 @@ class TranslatedGroups:
             their topic.
         unproven: Target partitions in which positions are unknown because others write there, with the reason and what
             to do.
+        mapped_ends: The source offset up to which the mappings of each source partition are known.
+        records_read: Number of mapping records read so far.
     """
 
     answers: dict[str, list[Answer]]
@@ -41,6 +44,8 @@ class TranslatedGroups:
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     not_begun: frozenset[TopicPartition] = frozenset()
     unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
+    mapped_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    records_read: int = 0
 
 
 class PositionTranslator:
@@ -123,7 +128,8 @@ class PositionTranslator:
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
         unproven = self._unproven(answers, copied.topic_ids) if self._reverse else {}
-        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups), unproven)
+        read = self._mappings.mapped_ends(), self._mappings.records_read
+        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups), unproven, *read)
 
     def close(self) -> None:
         """Closes the clients."""

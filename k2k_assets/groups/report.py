@@ -12,6 +12,7 @@ from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.kafka.groups import Ends
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 
 
 class Place(NamedTuple):
@@ -79,6 +80,8 @@ class PollResult:
         unproven: Target partitions in which positions are unknown because others write there, with the reason and what
             to do.
         seconds: Duration of the poll.
+        mapped_ends: The source offset up to which the mappings of each source partition are known.
+        records_read: Number of mapping records that this mapper has read so far.
     """
 
     version: Version
@@ -96,6 +99,8 @@ class PollResult:
     held_back: str = ""
     unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
     seconds: float = 0.0
+    mapped_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    records_read: int = 0
 
     @property
     def groups(self) -> list[str]:
@@ -106,12 +111,19 @@ class PollResult:
         """The positions of a group, in the order of the target partitions."""
         return [self._line(group, row) for row in self.decisions[group].rows]
 
+    def left(self, group: str) -> tuple[int, int]:
+        """Offsets that a group has left to read on the source, and on the target from its translated positions."""
+        lines = self.lines(group)
+        sources = {source for line in lines for source in line.sources}
+        return sum(source.left or 0 for source in sources), sum(line.target.left or 0 for line in lines if line.target)
+
     @cached_property
     def words(self) -> Counter[CommitDecision]:
         """Number of partitions of all groups for each decision."""
-        return Counter(word for group in self.decisions for word in self._words_of(group))
+        return Counter(word for group in self.decisions for word in self.words_of(group))
 
-    def _words_of(self, group: str) -> Iterator[CommitDecision]:
+    def words_of(self, group: str) -> Iterator[CommitDecision]:
+        """The decision on each position of a group."""
         return (self._word(group, row) for row in self.decisions[group].rows)
 
     def _word(self, group: str, row: Row) -> CommitDecision:

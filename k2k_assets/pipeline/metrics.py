@@ -1,4 +1,4 @@
-"""`metrics`: names of what telemetry exports. So far the prefix `assignment` and the topic have an effect."""
+"""`metrics`: names of what telemetry exports. The prefixes of clients have no effect yet."""
 
 from __future__ import annotations
 

@@ -77,9 +77,7 @@ class Pipeline(Section):
         description="Rules by which records are left out or changed, one after the other: see "
         "[transform.md](transform.md). Our own.",
     )
-    metrics: Metrics = Field(
-        default_factory=Metrics, description="Names of what telemetry exports. Not built yet: no effect."
-    )
+    metrics: Metrics = Field(default_factory=Metrics, description="Names of what telemetry exports (`-t`).")
     spark: Spark = Field(default_factory=Spark, description="Where the copying runs. Our own.")
     sync: Sync = Field(default_factory=Sync, description="How long a run lasts. Our own.")
     throttle: Throttle = Field(

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of an instance: metrics for Prometheus, and its health."""
+"""The HTTP endpoint of a program: metrics for Prometheus, and its health."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.telemetry.health import Health
 
 _ENDING_SECONDS = 5.0
+
+
+class HealthReport(Protocol):
+    """The health of a program; a named tuple, whose fields are shown."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does its work."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is ready, and nothing needs somebody's attention."""
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -32,13 +45,13 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def endpoint(host: str, port: int, health: Callable[[], Health]) -> Iterator[str]:
+def endpoint(host: str, port: int, health: Callable[[], HealthReport]) -> Iterator[str]:
     """Listens while the context lasts; yields its address.
 
     Args:
         host: Address at which it listens.
         port: Port; 0: any that is free.
-        health: Tells the health of the instance.
+        health: Tells the health of the program.
 
     Raises:
         Refused: The address cannot be used.
@@ -60,11 +73,11 @@ def endpoint(host: str, port: int, health: Callable[[], Health]) -> Iterator[str
         thread.join(_ENDING_SECONDS)
 
 
-def application(health: Callable[[], Health]) -> WSGIApplication:
+def application(health: Callable[[], HealthReport]) -> WSGIApplication:
     """`/metrics`, `/live` (also `/`, which K2K's chart asks), `/ready` and `/health`.
 
     Args:
-        health: Tells the health of the instance.
+        health: Tells the health of the program.
     """
     metrics = make_wsgi_app()
 
@@ -78,7 +91,7 @@ def application(health: Callable[[], Health]) -> WSGIApplication:
         if path not in ("/ready", "/health"):
             return _json(start, "404 Not Found", {"paths": ["/metrics", "/live", "/ready", "/health"]})
         now = health()
-        good = now.ready and not (path == "/health" and now.stopped)
+        good = now.ready if path == "/ready" else now.is_well
         return _json(start, "200 OK" if good else "503 Service Unavailable", {"live": True, **now._asdict()})
 
     return answer

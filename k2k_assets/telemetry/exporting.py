@@ -1,35 +1,27 @@
-"""Exports the metrics of a replication while it runs."""
+"""Exports the metrics of a replication, or of an offset mapper, while it runs."""
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricReader, PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import Resource
+from contextlib import contextmanager
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Listener, to_all
-from k2k_assets.telemetry.endpoint import endpoint
 from k2k_assets.telemetry.health import HealthWatch
+from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.instruments import CopyInstruments
-from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
 from k2k_assets.telemetry.lag_seconds import LagSeconds
-from k2k_assets.telemetry.settings import TelemetrySettings
-
-_log = logging.getLogger("k2k.telemetry")
-
-# A collector that is away may not keep an instance that ends for long.
-_LAST_EXPORT_MS = 5000
+from k2k_assets.telemetry.mapper_health import MapperWatch
+from k2k_assets.telemetry.mapper_instruments import MapperInstruments
+from k2k_assets.telemetry.mapper_listener import MapperListener
+from k2k_assets.telemetry.metering import metering
+from k2k_assets.telemetry.settings import MAPPER_PORT, TelemetrySettings
 
 
 @contextmanager
 def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[Listener]:
-    """Exports metrics while the context lasts; yields what has to hear the events of the replication.
+    """Exports metrics of a replication while the context lasts; yields what has to hear its events.
 
     Args:
         pipeline: The pipeline.
@@ -39,39 +31,27 @@ def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -
         Refused: A variable makes no sense, or the endpoint's address cannot be used.
     """
     settings = TelemetrySettings.read(environment)
-    watch = HealthWatch()
-    with ExitStack() as stack:
-        if "prometheus" in settings.exporters:
-            address = stack.enter_context(endpoint(settings.host, settings.port, watch.health))
-            _log.info("metrics are at %s/metrics, the health of this instance at /health", address)
-        # Closed after the last export, which asks for it.
-        lag_seconds = LagSeconds(pipeline)
-        stack.callback(lag_seconds.close)
-        readers = [_reader(exporter, pipeline) for exporter in settings.exporters]
-        provider = MeterProvider(readers, _resource(environment), shutdown_on_exit=False)
-        stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
-        instruments = CopyInstruments(provider.get_meter("k2k_assets"), pipeline, lag_seconds.read)
-        yield to_all(watch.listen, instruments.listen)
+    watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
+    try:
+        with metering(pipeline, settings, watch.health, environment, "k2k") as meter:
+            instruments = CopyInstruments(meter, pipeline, lag_seconds.read)
+            yield to_all(watch.listen, instruments.listen)
+    finally:
+        lag_seconds.close()  # after the last export, which asks for it
 
 
-def _resource(environment: Mapping[str, str]) -> Resource:
-    """Named by the standard variables, else as the program."""
-    named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    instance = {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
-    return Resource.create(instance if named else {**instance, "service.name": "k2k"})
+@contextmanager
+def exporting_mapper(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[MapperListener]:
+    """Exports metrics of an offset mapper while the context lasts; yields what has to hear of its polls.
 
+    Args:
+        pipeline: The mapper's pipeline.
+        environment: Has the standard variables of OpenTelemetry.
 
-def _reader(exporter: str, pipeline: Pipeline) -> MetricReader:
-    match exporter:
-        case "prometheus":
-            from opentelemetry.exporter.prometheus import PrometheusMetricReader
-
-            return PrometheusMetricReader()
-        case "otlp":
-            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-            return PeriodicExportingMetricReader(OTLPMetricExporter())
-        case "kafka":
-            return PeriodicExportingMetricReader(KafkaMetricExporter(pipeline))
-        case _:
-            return PeriodicExportingMetricReader(ConsoleMetricExporter())
+    Raises:
+        Refused: A variable makes no sense, or the endpoint's address cannot be used.
+    """
+    settings = TelemetrySettings.read(environment, MAPPER_PORT)
+    watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
+    with metering(pipeline, settings, watch.health, environment, "k2k-offset-mapping") as meter:
+        yield MapperListener(watch, MapperInstruments(meter, pipeline, IndexEnds(pipeline).read))

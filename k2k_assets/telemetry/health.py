@@ -30,6 +30,11 @@ class Health(NamedTuple):
     lagging: dict[str, int]
     stopped: dict[str, str]
 
+    @property
+    def is_well(self) -> bool:
+        """Whether it is ready and no topic is stopped."""
+        return self.ready and not self.stopped
+
 
 class HealthWatch:
     """Follows the events of a replication.

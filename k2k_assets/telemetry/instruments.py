@@ -13,7 +13,15 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.events import Committed, Event, GenerationStarted, PartitionClaimed, ProgressRead
+from k2k_assets.replication.driver.events import (
+    Committed,
+    Event,
+    GenerationStarted,
+    HandedOver,
+    PartitionClaimed,
+    PartitionStopped,
+    ProgressRead,
+)
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 
 Labels = dict[str, str | int]
@@ -74,6 +82,10 @@ class CopyInstruments:
                 self._generation, self._claimed = event, set()
             case PartitionClaimed():
                 self._claimed = {*self._claimed, event.partition}
+            case PartitionStopped():
+                self._claimed = self._claimed - {event.partition}
+            case HandedOver():
+                self._claimed = self._claimed - event.partitions.keys()
 
     def _labels(self, tp: TopicPartition) -> Labels:
         return {"pipeline": self._pipeline, "topic": tp.topic, "partition": tp.partition}

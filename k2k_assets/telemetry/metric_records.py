@@ -6,7 +6,8 @@ value  {"time": 1795679177457, "pipeline": "orders-pipeline", "instance": "host:
         "kind": "gauge", "unit": "{offset}", "topic": "orders", "points": [{"partition": 0, "value": 5}, ...]}
 ```
 
-A record for each metric and topic: one for all would pass the size that brokers take.
+A record for each metric and topic, and for each `MOST_POINTS` points: one for all would pass the size that brokers
+take. The value of a point of a histogram is an object with count, sum, bounds and buckets.
 """
 
 from __future__ import annotations
@@ -16,9 +17,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from opentelemetry.sdk.metrics.export import Gauge, Metric, MetricsData, Sum
+from opentelemetry.sdk.metrics.export import (
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    Sum,
+)
+
+MOST_POINTS = 2000
+"""Most points in a record."""
 
 _OWN = ("pipeline", "topic")
+_KINDS: dict[type, str] = {Sum: "counter", Gauge: "gauge", Histogram: "histogram"}
 
 
 def metric_records(data: MetricsData) -> Iterator[tuple[bytes, bytes]]:
@@ -30,7 +43,7 @@ def metric_records(data: MetricsData) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _records_of(metric: Metric, instance: Any) -> Iterator[tuple[bytes, bytes]]:
-    if not isinstance(metric.data, Sum | Gauge):
+    if not isinstance(metric.data, Sum | Gauge | Histogram):
         return
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     newest = 0
@@ -38,18 +51,29 @@ def _records_of(metric: Metric, instance: Any) -> Iterator[tuple[bytes, bytes]]:
         labels = dict(point.attributes or {})
         place = str(labels.get("pipeline", "")), str(labels.get("topic", ""))
         more = {name: value for name, value in labels.items() if name not in _OWN}
-        found[place].append({**more, "value": point.value})
+        found[place].append({**more, "value": _value(point)})
         newest = max(newest, point.time_unix_nano)
     for (pipeline, topic), points in found.items():
-        document = {
+        head = {
             "time": newest // 1_000_000,
             "pipeline": pipeline,
             "instance": instance,
             "metric": metric.name,
-            "kind": "counter" if isinstance(metric.data, Sum) else "gauge",
+            "kind": _KINDS[type(metric.data)],
             "unit": metric.unit,
             **({"topic": topic} if topic else {}),
-            "points": points,
         }
         key = " ".join(filter(None, (pipeline, metric.name, topic)))
-        yield key.encode(), json.dumps(document).encode()
+        for first in range(0, len(points), MOST_POINTS):
+            yield key.encode(), json.dumps({**head, "points": points[first : first + MOST_POINTS]}).encode()
+
+
+def _value(point: NumberDataPoint | HistogramDataPoint) -> Any:
+    if isinstance(point, NumberDataPoint):
+        return point.value
+    return {
+        "count": point.count,
+        "sum": point.sum,
+        "bounds": list(point.explicit_bounds),
+        "buckets": list(point.bucket_counts),
+    }

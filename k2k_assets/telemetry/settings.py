@@ -13,7 +13,8 @@ _WHICH = "OTEL_METRICS_EXPORTER"
 _OTLP_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 _MOST_PORT = 65535
 # K2K's own.
-_EVERYWHERE, _REPLICATOR_PORT = "0.0.0.0", 9090
+_EVERYWHERE = "0.0.0.0"
+REPLICATOR_PORT, MAPPER_PORT = 9090, 9091
 
 
 class TelemetrySettings(NamedTuple):
@@ -30,11 +31,15 @@ class TelemetrySettings(NamedTuple):
     port: int
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> TelemetrySettings:
+    def read(cls, environment: Mapping[str, str], port: int = REPLICATOR_PORT) -> TelemetrySettings:
         """Reads them.
 
         Without `OTEL_METRICS_EXPORTER` metrics go to the OTLP collector that the environment names, if it names one,
         else they can be scraped.
+
+        Args:
+            environment: Has the variables.
+            port: Port of the Prometheus endpoint where the environment names none.
 
         Raises:
             Refused: A variable has a value that nothing here understands.
@@ -48,7 +53,7 @@ class TelemetrySettings(NamedTuple):
         return cls(
             tuple(name for name in names if name != "none"),
             environment.get(_HOST, "").strip() or _EVERYWHERE,
-            _port(environment.get(_PORT, "").strip() or str(_REPLICATOR_PORT)),
+            _port(environment.get(_PORT, "").strip() or str(port)),
         )
 
 

@@ -137,6 +137,15 @@ class LiveMappings:
         """The newest commit record of each source partition."""
         return self._copied.newest() if self._copied else {}
 
+    @property
+    def records_read(self) -> int:
+        """Number of mapping records read so far; those that were read twice count twice."""
+        return self._messages.records_read
+
+    def mapped_ends(self) -> dict[SourcePartition, int]:
+        """The source offset up to which the mappings of each source partition are known; gaps do not count."""
+        return {source: self._held.held(source).covered_end for source in self._held.sources()}
+
     def map_of(self, source: SourcePartition, lowest: int | None = None) -> PartitionMap:
         """The map of a source partition.
 

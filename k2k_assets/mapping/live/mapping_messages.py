@@ -25,6 +25,9 @@ class MappingMessages:
         pipeline: Names group and policy.
         source_cluster: Cluster id; records of other clusters are left out.
         others: Whether records of other pipelines of the same source cluster are kept.
+
+    Attributes:
+        records_read: Number of records that concern the pipeline so far; those that were read twice count twice.
     """
 
     def __init__(self, pipeline: Pipeline, source_cluster: str, others: bool) -> None:
@@ -32,6 +35,7 @@ class MappingMessages:
         self._cluster = source_cluster
         self._others = others or pipeline.group == ANY_GROUP
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
+        self.records_read = 0
 
     def read(self, messages: Iterable[Message]) -> Records:
         """Reads messages as records.
@@ -45,6 +49,7 @@ class MappingMessages:
             if record is not None and record.cluster == self._cluster:
                 source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
                 found[record.group, source].append(Placed(message.partition(), message.offset(), record))
+        self.records_read += sum(map(len, found.values()))
         return found
 
     def _record(self, message: Message) -> MappingRecord | None:

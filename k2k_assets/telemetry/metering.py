@@ -1,0 +1,85 @@
+"""Makes the meter of a program, with the exporters that the environment names and the endpoint for its health."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.view import View
+from opentelemetry.sdk.resources import Resource
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.telemetry.endpoint import HealthReport, endpoint
+from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
+from k2k_assets.telemetry.settings import TelemetrySettings
+
+_log = logging.getLogger("k2k.telemetry")
+
+# A collector that is away may not keep a program that ends for long.
+_LAST_EXPORT_MS = 5000
+ALL_SERIES = View(instrument_name="*", aggregation_cardinality_limit=1_000_000)
+"""Keeps each label set: the SDK puts all but 2000 of an instrument into one, and pipelines have more partitions."""
+
+
+@contextmanager
+def metering(
+    pipeline: Pipeline,
+    settings: TelemetrySettings,
+    health: Callable[[], HealthReport],
+    environment: Mapping[str, str],
+    program: str,
+) -> Iterator[Meter]:
+    """Exports while the context lasts; yields what makes instruments.
+
+    Args:
+        pipeline: The pipeline.
+        settings: Where metrics go.
+        health: Tells the health of the program.
+        environment: Has the standard variables of OpenTelemetry.
+        program: Names the service where the environment does not.
+
+    Raises:
+        Refused: The endpoint's address cannot be used.
+    """
+    with ExitStack() as stack:
+        if "prometheus" in settings.exporters:
+            address = stack.enter_context(endpoint(settings.host, settings.port, health))
+            _log.info("metrics are at %s/metrics, the health of this instance at /health", address)
+        readers = [_reader(exporter, pipeline) for exporter in settings.exporters]
+        provider = MeterProvider(readers, resource(environment, program), shutdown_on_exit=False, views=[ALL_SERIES])
+        stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
+        yield provider.get_meter("k2k_assets")
+
+
+def resource(environment: Mapping[str, str], program: str) -> Resource:
+    """Who exports: named by the standard variables, else as the program.
+
+    Args:
+        environment: Has the standard variables of OpenTelemetry.
+        program: Name of the program.
+    """
+    named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    instance = {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
+    return Resource.create(instance if named else {**instance, "service.name": program})
+
+
+def _reader(exporter: str, pipeline: Pipeline) -> MetricReader:
+    match exporter:
+        case "prometheus":
+            from opentelemetry.exporter.prometheus import PrometheusMetricReader
+
+            return PrometheusMetricReader()
+        case "otlp":
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+            return PeriodicExportingMetricReader(OTLPMetricExporter())
+        case "kafka":
+            return PeriodicExportingMetricReader(KafkaMetricExporter(pipeline))
+        case _:
+            return PeriodicExportingMetricReader(ConsoleMetricExporter())

@@ -19,7 +19,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all ui-test screenshots storm bench bench-offsets lint style types docs lock clean
+.PHONY: help setup demo dev check test test-all ui-test alerts-test screenshots storm bench bench-offsets lint style types docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,17 +38,20 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 check: style ## Check style and types, and run the tests that need neither clusters nor Spark
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; { $(TYPES); } >"$$said" 2>&1 & types=$$!; \
 	K2K_EXAMPLES=0.3 $(BIN)/python -m pytest -n 3 --dist loadfile \
-		-m "not integration and not spark and not postgres and not slow and not storm and not ui"; tested=$$?; \
+		-m "not integration and not spark and not postgres and not slow and not storm and not ui and not prometheus"; tested=$$?; \
 	wait $$types; typed=$$?; cat "$$said"; exit $$((tested ? tested : typed))
 
 test: setup ## Run the test suite, on real clusters
-	$(BIN)/python -m pytest -n 5 --dist loadfile -m "not slow and not storm and not ui"
+	$(BIN)/python -m pytest -n 5 --dist loadfile -m "not slow and not storm and not ui and not prometheus"
 
 test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)
 	$(BIN)/python -m pytest -m ui k2k_assets_tests/ui
+
+alerts-test: setup ## Scrape real programs with a real Prometheus, and test the alert rules (on Debian: apt-get install prometheus)
+	$(BIN)/python -m pytest -m prometheus k2k_assets_tests/telemetry k2k_assets_tests/cli/test_alerts.py
 
 screenshots: setup ## The same, and keep what was seen in docs/images
 	K2K_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m ui k2k_assets_tests/ui

@@ -89,6 +89,7 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
         "dg": partial(_check_run_in_a_project, page),
         "python": _check_python,
         "pip": _check_wheel,
+        "promtool": _check_promtool,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
     }
@@ -136,6 +137,11 @@ def _check_wheel(arguments: list[str]) -> None:
     assert arguments == ["install", f"k2k_assets-{version}-py3-none-any.whl"]  # k2k_assets_tests/test_wheel.py makes it
 
 
+def _check_promtool(arguments: list[str]) -> None:
+    assert arguments[:2] == ["test", "rules"]  # k2k_assets_tests/telemetry/test_alert_rules.py runs it
+    assert (ROOT / arguments[2]).is_file()
+
+
 def _check_topic_creation(arguments: list[str]) -> None:
     topic = _wanted_topics()[_option(arguments, "--topic")]
     configs = [arguments[index + 1] for index, word in enumerate(arguments) if word == "--config"]
@@ -174,6 +180,7 @@ def test_make_alone_lists_the_targets() -> None:
         "test",
         "test-all",
         "ui-test",
+        "alerts-test",
         "screenshots",
         "storm",
         "bench",
@@ -187,14 +194,18 @@ def test_make_alone_lists_the_targets() -> None:
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 16
+        == 17
     )
 
 
 def test_ci_runs_lint_and_the_documented_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert script[-3:-1] == ["make lint", "make test-all"]
-    assert script[-1] == "if command -v chromium > /dev/null; then make ui-test; fi"
+    assert script[-4:] == [
+        "make lint",
+        "make test-all",
+        "if command -v chromium > /dev/null; then make ui-test; fi",
+        "if command -v promtool > /dev/null; then make alerts-test; fi",
+    ]
     assert ["make", "test"] in [command for _, command in _commands()]
 
 

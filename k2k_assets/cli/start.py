@@ -30,9 +30,9 @@ from k2k_assets.spark.coming_spark import ComingSpark
 from k2k_assets.spark.java_process import kill_java
 
 if TYPE_CHECKING:
-    from k2k_assets.replication.driver.events import Listener
     from k2k_assets.replication.driver.first_look import FirstLook
     from k2k_assets.replication.driver.outcome import Outcome
+    from k2k_assets.telemetry.exporting import Telemetry
 
 _log = logging.getLogger("k2k.cli")
 
@@ -79,7 +79,7 @@ def _run(
     pipeline = load_pipeline(files, variables=variables)
     waits = not (pipeline.features.check_kafka_connection_on_startup or once)
     with ExitStack() as clusters:
-        listener = clusters.enter_context(_exporting(pipeline)) if telemetry else None
+        exported = clusters.enter_context(_exporting(pipeline)) if telemetry else None
         look = _await_clusters(pipeline, clusters, stop) if waits else None
         if waits and look is None:
             return
@@ -87,7 +87,7 @@ def _run(
         spark = ComingSpark(pipeline)
         try:
             outcome = _replicate(
-                spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop, listener
+                spark, look or clusters.enter_context(_looked_at(pipeline)), console, once, stop, exported
             )
         finally:
             spark.stop()
@@ -98,7 +98,7 @@ def _run(
         _raise_for_the_rest(outcome)
 
 
-def _exporting(pipeline: Pipeline) -> AbstractContextManager[Listener]:
+def _exporting(pipeline: Pipeline) -> AbstractContextManager[Telemetry]:
     with telemetry_needed():
         from k2k_assets.telemetry.exporting import exporting
     return exporting(pipeline)
@@ -150,7 +150,7 @@ def _replicate(
     console: Console,
     once: bool,
     stop: threading.Event,
-    listener: Listener | None,
+    exported: Telemetry | None,
 ) -> Outcome | None:
     """Runs the engine; None if it was stopped before it began."""
     from k2k_assets.cli.progress import shown
@@ -161,8 +161,9 @@ def _replicate(
         return None
     with shown(console) as observer:
         extent = UntilCaughtUp() if once else Continuous()
-        listeners = [on_progress(observer), *([listener] if listener else [])]
-        return spark.replicate(extent, look=look, stop=stop, listener=to_all(*listeners))
+        listeners = [on_progress(observer), *([exported.listener] if exported else [])]
+        reports = exported.reports if exported else None
+        return spark.replicate(extent, look=look, stop=stop, listener=to_all(*listeners), reports=reports)
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

@@ -1,18 +1,24 @@
-"""`metrics`: names of what telemetry exports. The prefixes of clients have no effect yet."""
+"""`metrics`: names of what telemetry exports, and whether it exports statistics of the Kafka clients."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from k2k_assets.pipeline.values import Section, TopicName
+from k2k_assets.pipeline.values import PositiveDuration, Section, TopicName
 
 
 class MetricsPrefix(Section):
     """Prefixes of metric names."""
 
-    target_consumer: str = Field(default="k2k.consumer.control.", description="Prefix for readers of control topics.")
-    target_producer: str = Field(default="k2k.producer.", description="Prefix for producers.")
-    source_consumer: str = Field(default="k2k.consumer.source.", description="Prefix for consumers of the source.")
+    target_consumer: str = Field(
+        default="k2k.consumer.control.", description="No effect: readers of control topics export nothing."
+    )
+    target_producer: str = Field(
+        default="k2k.producer.", description="Prefix for the statistics of the slots' producers."
+    )
+    source_consumer: str = Field(
+        default="k2k.consumer.source.", description="Prefix for the statistics of the slots' consumers."
+    )
     assignment: str = Field(default="k2k.", description="Prefix for metrics about who copies what.")
     offset_mapping_app: str = Field(default="k2k.offsetmapping.", description="Prefix for the offset mapper.")
 
@@ -27,4 +33,8 @@ class Metrics(Section):
     """Metrics."""
 
     prefix: MetricsPrefix = Field(default_factory=MetricsPrefix, description="Prefixes of metric names.")
+    client_statistics: PositiveDuration | None = Field(
+        default=None,
+        description="Time between two statistics of each Kafka client of the slots, with `-t`. Absent: they make none.",
+    )
     kafka: MetricsKafka = Field(default_factory=MetricsKafka, description="Metrics as Kafka records.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from k2k_assets.control.partitions import stable_hash
 from k2k_assets.core.topic_partition import TopicPartition
@@ -49,6 +49,23 @@ class ControlPartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportAddress:
+    """Where slots report what control topics do not tell.
+
+    Attributes:
+        host: Host of the driver, as workers reach it.
+        port: Port there.
+        token: Shows that a report comes from a slot.
+        statistics_ms: Milliseconds between two statistics of a client; 0: none.
+    """
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    statistics_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SlotPlan:
     """The input of a copy task, which reads everything else from the clusters.
 
@@ -71,6 +88,7 @@ class SlotPlan:
         sharing: How many source partitions of the pipeline share each limit of `throttle` (`Throttle.sharing`); empty
             without limits.
         target_cluster: Target cluster id.
+        reports: Where the slot reports to; None: nowhere.
     """
 
     pipeline: Pipeline
@@ -88,6 +106,7 @@ class SlotPlan:
     settings: str | None = None
     sharing: tuple[int, ...] = ()
     target_cluster: str = ""
+    reports: ReportAddress | None = None
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from k2k_assets.replication.driver.first_look import FirstLook
     from k2k_assets.replication.driver.outcome import Outcome
     from k2k_assets.replication.extent import Extent
-    from k2k_assets.replication.plan import SlotPlan
+    from k2k_assets.replication.plan import ReportAddress, SlotPlan
     from k2k_assets.replication.slot.task import SlotResult
     from k2k_assets.spark.lasting_spark import LastingSpark
 
@@ -51,6 +51,7 @@ class ComingSpark:
         stop: threading.Event,
         listener: Listener | None = None,
         run: str | None = None,
+        reports: ReportAddress | None = None,
     ) -> Outcome:
         """Replicates on this Spark; arguments and results as in `replicate_with` (`replication/driver/replicate.py`).
 
@@ -70,6 +71,7 @@ class ComingSpark:
             listener=listener,
             run=run,
             await_runner=self._spark.result,
+            reports=reports,
         )
 
     def stop(self) -> None:

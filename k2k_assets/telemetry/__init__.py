@@ -1,4 +1,4 @@
 """Metrics of a replication by OpenTelemetry, and the endpoint where they and the health of an instance are read.
 
-Imported only with `-t`. Workers report to nobody but the commit topic; the driver reads it, and counts here.
+Imported only with `-t`. What workers have copied the driver reads in the commit topic, and counts here.
 """

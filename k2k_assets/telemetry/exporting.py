@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Listener, to_all
+from k2k_assets.replication.plan import ReportAddress
 from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.instruments import CopyInstruments
@@ -16,12 +18,26 @@ from k2k_assets.telemetry.mapper_health import MapperWatch
 from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.mapper_listener import MapperListener
 from k2k_assets.telemetry.metering import metering
+from k2k_assets.telemetry.report_server import report_server
 from k2k_assets.telemetry.settings import MAPPER_PORT, TelemetrySettings
+from k2k_assets.telemetry.slot_instruments import SlotInstruments
+
+
+class Telemetry(NamedTuple):
+    """What a replication needs so that its metrics are exported.
+
+    Attributes:
+        listener: Has to hear its events.
+        reports: Where its slots report to.
+    """
+
+    listener: Listener
+    reports: ReportAddress
 
 
 @contextmanager
-def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[Listener]:
-    """Exports metrics of a replication while the context lasts; yields what has to hear its events.
+def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[Telemetry]:
+    """Exports metrics of a replication while the context lasts.
 
     Args:
         pipeline: The pipeline.
@@ -35,7 +51,8 @@ def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -
     try:
         with metering(pipeline, settings, watch.health, environment, "k2k") as meter:
             instruments = CopyInstruments(meter, pipeline, lag_seconds.read)
-            yield to_all(watch.listen, instruments.listen)
+            with report_server(pipeline, SlotInstruments(meter, pipeline)) as reports:
+                yield Telemetry(to_all(watch.listen, instruments.listen), reports)
     finally:
         lag_seconds.close()  # after the last export, which asks for it
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.interface import Transport
 from k2k_assets.transport.librdkafka.transport import LibrdkafkaTransport
 
 RECORDS = "librdkafka"
 
-TRANSPORTS: dict[str, Callable[[Pipeline], Transport]] = {RECORDS: LibrdkafkaTransport}
+
+class MakesTransport(Protocol):
+    """Makes a transport of one kind."""
+
+    def __call__(self, pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
+        """The transport of a pipeline; see `transport_of`."""
+        ...
+
+
+TRANSPORTS: dict[str, MakesTransport] = {RECORDS: LibrdkafkaTransport}
 """All transports by name; the conformance suite of the tests runs against each."""
 
 
-def transport_of(pipeline: Pipeline) -> Transport:
-    """The transport for a pipeline: there is one so far, which handles every pipeline."""
-    return TRANSPORTS[RECORDS](pipeline)
+def transport_of(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
+    """The transport for a pipeline: there is one so far, which handles every pipeline.
+
+    Args:
+        pipeline: The pipeline.
+        statistics: How its sources and sinks make statistics; None: not at all.
+    """
+    return TRANSPORTS[RECORDS](pipeline, statistics)

@@ -73,7 +73,7 @@ def programs(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -
         folder, source, target, [topic, stopped],
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
         groups={"pollInterval": "200 milliseconds", "consumerGroups": f"{topic}-.*"},
-        spark={"master": "local[2]"},
+        spark={"master": "local[2]"}, metrics={"clientStatistics": "1 seconds"},
     )  # fmt: skip
     commit(source, f"{topic}-group", {TopicPartition(topic, 0): 7})
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -90,6 +90,7 @@ def programs(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -
             addresses.append(re.search(r"http://(127\.0\.0\.1:\d+)", log.read_text())[1])  # type: ignore[index]
         delete_topic(source, stopped)
         found = Programs(topic, stopped, *addresses)
+        wait_until(lambda: "k2k_producer_brokers_connected" in found.scrape()[0], 60, "the statistics of clients")
         wait_until(lambda: 'code="source-deleted"' in found.scrape()[0], 60, "the stop to show")
         wait_until(lambda: "k2k_offsetmapping_mapped_end" in found.scrape()[1], 60, "the first poll")
         yield found

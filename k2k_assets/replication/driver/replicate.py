@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from dataclasses import replace
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination.peers import Peers
@@ -22,7 +23,7 @@ from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.planning import create_missing
 from k2k_assets.replication.driver.progress import ProgressReader
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.plan import slots_for
+from k2k_assets.replication.plan import ReportAddress, slots_for
 
 log = logging.getLogger("k2k.replication")
 
@@ -39,6 +40,7 @@ def replicate_with(
     listener: Listener | None = None,
     run: str | None = None,
     await_runner: Callable[[], object] | None = None,
+    reports: ReportAddress | None = None,
 ) -> Outcome:
     """Copies a pipeline's topics with a runner, which can run several slots at once.
 
@@ -54,6 +56,7 @@ def replicate_with(
         run: Id of the Dagster run; None outside Dagster.
         await_runner: Returns when the runner can be used, or raises if it never can. It is called when all else is
             prepared, and before anything is taken over from other instances.
+        reports: Where the slots report to; None: nowhere.
     """
     for info in pipeline.infos:
         log.info("%s", info)
@@ -83,4 +86,10 @@ def replicate_with(
             listener=to_all(log_event, listener) if listener else log_event,
             run=run,
         )
-        return instance.until_done(runner, stop or threading.Event())
+        return instance.until_done(_reporting(runner, reports), stop or threading.Event())
+
+
+def _reporting(runner: Runner, reports: ReportAddress | None) -> Runner:
+    if reports is None:
+        return runner
+    return lambda plans: runner([replace(plan, reports=reports) for plan in plans])

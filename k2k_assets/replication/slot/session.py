@@ -188,6 +188,11 @@ class Session:
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
 
+    @property
+    def has_records(self) -> bool:
+        """Whether it has records in hand that are not committed."""
+        return self._transactions.records > 0
+
     # -- copying ------------------------------------------------------------------------------------------------
 
     def copy(self) -> bool:

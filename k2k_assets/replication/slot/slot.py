@@ -27,6 +27,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.read_back import count_records
+from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
@@ -74,7 +75,8 @@ class Slot:
     def __init__(self, plan: SlotPlan) -> None:
         self._plan = plan
         self._memory = SlotMemory(started=time.monotonic())
-        self._transport = transport_of(plan.pipeline)
+        self._reporter = SlotReporter(plan)
+        self._transport = transport_of(plan.pipeline, self._reporter.statistics)
         self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
         self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster)
         throttle = plan.pipeline.throttle
@@ -96,6 +98,7 @@ class Slot:
         pipeline = self._plan.pipeline
         with ExitStack() as stack:
             stack.enter_context(quiet_garbage_collection())
+            stack.callback(self._reporter.close)
             stack.callback(self._close_sinks)
             source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
             target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
@@ -139,7 +142,8 @@ class Slot:
         session = Session(
             self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages
         )
-        return session.copy() if session.start() else True
+        with self._reporter.session(lambda: session.has_records):
+            return session.copy() if session.start() else True
 
     def _free_id(self, tail: AssignmentTail) -> str:
         plan, pipeline, state = self._plan, self._plan.pipeline, tail.state

@@ -1,0 +1,115 @@
+"""Reports what a slot does to the driver, from a thread of its own: the copy loop never waits for it."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded, Statistics, line_of
+from k2k_assets.transport.client_statistics import ClientKind, ClientStatistics, figures_of
+
+log = logging.getLogger("k2k.replication")
+
+_SECONDS = 2.0
+# A driver that cannot be reached is tried again after so many seconds; what comes meanwhile is dropped.
+_RETRY_SECONDS = 10.0
+_MOST_QUEUED = 100
+_Text = tuple[ClientKind, str]
+_REPORTS = (SessionEnded, Statistics)
+# Stands for nothing but the wish to connect.
+_HELLO: _Text = ("consumer", "")
+
+
+class SlotReporter:
+    """Reports for one slot.
+
+    Args:
+        plan: The slot's plan; without `reports` nothing is reported, and no thread is started.
+    """
+
+    def __init__(self, plan: SlotPlan) -> None:
+        self._address = plan.reports
+        self._queue: queue.Queue[Report | _Text | None] = queue.Queue(_MOST_QUEUED)
+        self._thread: threading.Thread | None = None
+        if plan.reports is not None:
+            self._greeting = Greeting(plan.reports.token, plan.slot, plan.generation).line()
+            self._thread = threading.Thread(target=self._send_all, name="k2k-reports", daemon=True)
+            self._thread.start()
+
+    @property
+    def statistics(self) -> ClientStatistics | None:
+        """How the slot's clients make statistics; None if they make none."""
+        if self._address is None or not self._address.statistics_ms:
+            return None
+        return ClientStatistics(self._address.statistics_ms, lambda kind, text: self._put((kind, text)))
+
+    @contextmanager
+    def session(self, has_records: Callable[[], bool]) -> Iterator[None]:
+        """Reports the session in its body when it ends, with the error that it raises.
+
+        Args:
+            has_records: Tells whether the session has records in hand.
+        """
+        if self._address is None:
+            yield
+            return
+        began, error = _now(), ""
+        try:
+            yield
+        except BaseException as ended_by:
+            error = type(ended_by).__name__
+            raise
+        finally:
+            self._put(SessionEnded(began, _now(), error, bool(error) and has_records()))
+
+    def close(self) -> None:
+        """Sends what is left, for seconds at most."""
+        if self._thread is not None:
+            self._put(None)
+            self._thread.join(_SECONDS)
+
+    def _put(self, report: Report | _Text | None) -> None:
+        with suppress(queue.Full):  # the driver cannot be reached, or the thread ends
+            self._queue.put_nowait(report)
+
+    def _send_all(self) -> None:
+        connection: socket.socket | None = None
+        next_try = 0.0
+        report: Report | _Text | None = _HELLO
+        while report is not None:
+            try:
+                if connection is None and time.monotonic() >= next_try:
+                    connection = self._connect()
+                if report is not _HELLO and connection is not None:
+                    connection.sendall(line_of(report if isinstance(report, _REPORTS) else _read(*report)))
+            except ValueError as error:
+                log.debug("statistics of a client cannot be read: %s", error)
+            except OSError as error:
+                log.debug("the driver cannot be reached for reports: %s", error)
+                next_try = time.monotonic() + _RETRY_SECONDS
+                if connection is not None:
+                    connection.close()
+                connection = None
+            report = self._queue.get()
+        if connection is not None:
+            connection.close()
+
+    def _connect(self) -> socket.socket:
+        assert self._address
+        connection = socket.create_connection((self._address.host, self._address.port), _SECONDS)
+        connection.sendall(self._greeting)
+        return connection
+
+
+def _read(kind: ClientKind, text: str) -> Statistics:
+    return Statistics(kind, figures_of(kind, text))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

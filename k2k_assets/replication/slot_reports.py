@@ -1,0 +1,112 @@
+"""What slots report to the driver beside the control topics: lines of JSON over TCP. Pure.
+
+```
+{"token": "...", "slot": 3, "generation": 17}                                           first, once
+{"kind": "session", "began": 1795679177457, "ended": 1795679190002, "error": "Restart", "aborted": true}
+{"kind": "statistics", "of": "consumer", "client": "rdkafka#consumer-1", "counters": {...}, "gauges": {...}}
+```
+
+Reports are lost where the driver cannot be reached, and a slot that is killed makes none: nothing depends on them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from k2k_assets.transport.client_statistics import ClientFigures, ClientKind
+
+MOST_BYTES = 64 * 1024
+"""Longest line."""
+
+
+class SessionEnded(NamedTuple):
+    """A session of a slot has ended.
+
+    Attributes:
+        began: Milliseconds since the epoch, by the slot's clock.
+        ended: Likewise.
+        error: Name of the class of the error that ended it; empty if none did.
+        aborted: Whether it had records in hand, which were given up: nothing of them is committed.
+    """
+
+    began: int
+    ended: int
+    error: str
+    aborted: bool
+
+
+class Statistics(NamedTuple):
+    """The statistics of a client.
+
+    Attributes:
+        of: Kind of the client.
+        figures: What they say.
+    """
+
+    of: ClientKind
+    figures: ClientFigures
+
+
+Report = SessionEnded | Statistics
+
+
+class Greeting(NamedTuple):
+    """The first line of a slot.
+
+    Attributes:
+        token: `ReportAddress.token`.
+        slot: Number of the slot.
+        generation: Generation of its instance.
+    """
+
+    token: str
+    slot: int
+    generation: int
+
+    def line(self) -> bytes:
+        """As a line."""
+        return _line(self._asdict())
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Greeting:
+        """Reads a line.
+
+        Raises:
+            ValueError: It is none.
+        """
+        try:
+            document = json.loads(line)
+            return cls(str(document["token"]), int(document["slot"]), int(document["generation"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no greeting: {error!r}") from None
+
+
+def line_of(report: Report) -> bytes:
+    """A report as a line."""
+    if isinstance(report, SessionEnded):
+        return _line({"kind": "session", **report._asdict()})
+    return _line({"kind": "statistics", "of": report.of, **report.figures._asdict()})
+
+
+def report_of(line: bytes) -> Report:
+    """Reads a line as a report.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        document = json.loads(line)
+        if document["kind"] == "session":
+            began, ended = int(document["began"]), int(document["ended"])
+            return SessionEnded(began, ended, str(document["error"]), bool(document["aborted"]))
+        if document["kind"] == "statistics" and document["of"] in ("consumer", "producer"):
+            numbers = ({str(k): float(v) for k, v in document[kind].items()} for kind in ("counters", "gauges"))
+            return Statistics(document["of"], ClientFigures(str(document["client"]), *numbers))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no report: {error!r}") from None
+    raise ValueError(f"no report of a known kind: {document['kind']!r}")
+
+
+def _line(document: dict[str, object]) -> bytes:
+    return json.dumps(document).encode() + b"\n"

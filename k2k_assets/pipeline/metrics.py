@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from k2k_assets.pipeline.values import PositiveDuration, Section, TopicName
+from k2k_assets.pipeline.values import Flag, PositiveDuration, Section, TopicName
 
 
 class MetricsPrefix(Section):
@@ -23,6 +23,17 @@ class MetricsPrefix(Section):
     offset_mapping_app: str = Field(default="k2k.offsetmapping.", description="Prefix for the offset mapper.")
 
 
+class MetricsPrometheus(Section):
+    """Where metrics and health are read; the file counts before OTEL_EXPORTER_PROMETHEUS_PORT."""
+
+    port: int | None = Field(
+        default=None, ge=0, le=65535, description="Port of replications; 0: any that is free. Absent: 9090."
+    )
+    mapper_port: int | None = Field(
+        default=None, ge=0, le=65535, description="Port of offset mappers; 0: any that is free. Absent: 9091."
+    )
+
+
 class MetricsKafka(Section):
     """Metrics as Kafka records."""
 
@@ -36,5 +47,12 @@ class Metrics(Section):
     client_statistics: PositiveDuration | None = Field(
         default=None,
         description="Time between two statistics of each Kafka client of the slots, with `-t`. Absent: they make none.",
+    )
+    dagster_runs: Flag = Field(
+        default=False, description="Whether Dagster's runs that copy or move groups export metrics, as `-t` does."
+    )
+    prometheus: MetricsPrometheus = Field(
+        default_factory=MetricsPrometheus,
+        description="Where metrics and health are read. It counts before OTEL_EXPORTER_PROMETHEUS_PORT.",
     )
     kafka: MetricsKafka = Field(default_factory=MetricsKafka, description="Metrics as Kafka records.")

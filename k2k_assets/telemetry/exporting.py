@@ -19,7 +19,7 @@ from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.mapper_listener import MapperListener
 from k2k_assets.telemetry.metering import metering
 from k2k_assets.telemetry.report_server import report_server
-from k2k_assets.telemetry.settings import MAPPER_PORT, TelemetrySettings
+from k2k_assets.telemetry.settings import MAPPER_PORT, REPLICATOR_PORT, TelemetrySettings
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
 
 
@@ -36,20 +36,23 @@ class Telemetry(NamedTuple):
 
 
 @contextmanager
-def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[Telemetry]:
+def exporting(
+    pipeline: Pipeline, environment: Mapping[str, str] = os.environ, waits: bool = False
+) -> Iterator[Telemetry]:
     """Exports metrics of a replication while the context lasts.
 
     Args:
         pipeline: The pipeline.
         environment: Has the standard variables of OpenTelemetry.
+        waits: Whether the endpoint waits for an address that is taken.
 
     Raises:
         Refused: A variable makes no sense, or the endpoint's address cannot be used.
     """
-    settings = TelemetrySettings.read(environment)
+    settings = TelemetrySettings.read(environment, REPLICATOR_PORT, pipeline.metrics.prometheus.port)
     watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
     try:
-        with metering(pipeline, settings, watch.health, environment, "k2k") as meter:
+        with metering(pipeline, settings, watch.health, environment, "k2k", waits) as meter:
             instruments = CopyInstruments(meter, pipeline, lag_seconds.read)
             with report_server(pipeline, SlotInstruments(meter, pipeline)) as reports:
                 yield Telemetry(to_all(watch.listen, instruments.listen), reports)
@@ -58,17 +61,20 @@ def exporting(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -
 
 
 @contextmanager
-def exporting_mapper(pipeline: Pipeline, environment: Mapping[str, str] = os.environ) -> Iterator[MapperListener]:
+def exporting_mapper(
+    pipeline: Pipeline, environment: Mapping[str, str] = os.environ, waits: bool = False
+) -> Iterator[MapperListener]:
     """Exports metrics of an offset mapper while the context lasts; yields what has to hear of its polls.
 
     Args:
         pipeline: The mapper's pipeline.
         environment: Has the standard variables of OpenTelemetry.
+        waits: Whether the endpoint waits for an address that is taken.
 
     Raises:
         Refused: A variable makes no sense, or the endpoint's address cannot be used.
     """
-    settings = TelemetrySettings.read(environment, MAPPER_PORT)
+    settings = TelemetrySettings.read(environment, MAPPER_PORT, pipeline.metrics.prometheus.mapper_port)
     watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
-    with metering(pipeline, settings, watch.health, environment, "k2k-offset-mapping") as meter:
+    with metering(pipeline, settings, watch.health, environment, "k2k-offset-mapping", waits) as meter:
         yield MapperListener(watch, MapperInstruments(meter, pipeline, IndexEnds(pipeline).read))

@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import View
 from opentelemetry.sdk.resources import Resource
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.telemetry.endpoint import HealthReport, endpoint
@@ -34,6 +35,7 @@ def metering(
     health: Callable[[], HealthReport],
     environment: Mapping[str, str],
     program: str,
+    waits: bool = False,
 ) -> Iterator[Meter]:
     """Exports while the context lasts; yields what makes instruments.
 
@@ -43,15 +45,20 @@ def metering(
         health: Tells the health of the program.
         environment: Has the standard variables of OpenTelemetry.
         program: Names the service where the environment does not.
+        waits: Whether the endpoint waits for an address that is taken.
 
     Raises:
         Refused: The endpoint's address cannot be used.
     """
+    # One of its own: a process may have several instances, such as runs of Dagster.
+    registry = CollectorRegistry()
     with ExitStack() as stack:
         if "prometheus" in settings.exporters:
-            address = stack.enter_context(endpoint(settings.host, settings.port, health))
+            for collector in (ProcessCollector, PlatformCollector, GCCollector):
+                collector(registry=registry)
+            address = stack.enter_context(endpoint(settings.host, settings.port, health, registry, waits))
             _log.info("metrics are at %s/metrics, the health of this instance at /health", address)
-        readers = [_reader(exporter, pipeline) for exporter in settings.exporters]
+        readers = [_reader(exporter, pipeline, registry) for exporter in settings.exporters]
         provider = MeterProvider(readers, resource(environment, program), shutdown_on_exit=False, views=[ALL_SERIES])
         stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
         yield provider.get_meter("k2k_assets")
@@ -69,12 +76,12 @@ def resource(environment: Mapping[str, str], program: str) -> Resource:
     return Resource.create(instance if named else {**instance, "service.name": program})
 
 
-def _reader(exporter: str, pipeline: Pipeline) -> MetricReader:
+def _reader(exporter: str, pipeline: Pipeline, registry: CollectorRegistry) -> MetricReader:
     match exporter:
         case "prometheus":
             from opentelemetry.exporter.prometheus import PrometheusMetricReader
 
-            return PrometheusMetricReader()
+            return PrometheusMetricReader(registry=registry)
         case "otlp":
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 

@@ -31,7 +31,9 @@ class TelemetrySettings(NamedTuple):
     port: int
 
     @classmethod
-    def read(cls, environment: Mapping[str, str], port: int = REPLICATOR_PORT) -> TelemetrySettings:
+    def read(
+        cls, environment: Mapping[str, str], port: int = REPLICATOR_PORT, own_port: int | None = None
+    ) -> TelemetrySettings:
         """Reads them.
 
         Without `OTEL_METRICS_EXPORTER` metrics go to the OTLP collector that the environment names, if it names one,
@@ -39,7 +41,8 @@ class TelemetrySettings(NamedTuple):
 
         Args:
             environment: Has the variables.
-            port: Port of the Prometheus endpoint where the environment names none.
+            port: Port of the Prometheus endpoint where nobody names one.
+            own_port: Port that the pipeline file names; it counts before that of the environment.
 
         Raises:
             Refused: A variable has a value that nothing here understands.
@@ -53,7 +56,7 @@ class TelemetrySettings(NamedTuple):
         return cls(
             tuple(name for name in names if name != "none"),
             environment.get(_HOST, "").strip() or _EVERYWHERE,
-            _port(environment.get(_PORT, "").strip() or str(port)),
+            _port(environment.get(_PORT, "").strip() or str(port)) if own_port is None else own_port,
         )
 
 

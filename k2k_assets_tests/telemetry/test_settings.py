@@ -31,6 +31,13 @@ def test_the_endpoint_is_where_that_of_k2k_is() -> None:
     assert TelemetrySettings.read({HOST: "127.0.0.1", PORT: "0"})[1:] == ("127.0.0.1", 0)
 
 
+def test_the_port_of_the_file_counts_before_that_of_the_environment() -> None:
+    assert TelemetrySettings.read({PORT: "1234"}, own_port=5678).port == 5678
+    assert TelemetrySettings.read({PORT: "1234"}, own_port=0).port == 0
+    assert TelemetrySettings.read({PORT: "1234"}, 9091).port == 1234
+    assert TelemetrySettings.read({}, 9091).port == 9091
+
+
 @pytest.mark.parametrize(
     ("environment", "said"),
     [

@@ -147,9 +147,10 @@ def _keep_in_step(
     """Moves all groups of the pipeline, also new ones, until another run takes over."""
     from k2k_assets.orchestration.assets.group_run import GroupRun
     from k2k_assets.orchestration.assets.group_sync import keep_in_step, newest_poll
+    from k2k_assets.orchestration.assets.run_telemetry import mapper_telemetry
     from k2k_assets.verification.groups.check import check_groups
 
-    with failures_as_messages(), both_clusters(pipeline) as (source, target):
+    with failures_as_messages(), both_clusters(pipeline) as (source, target), mapper_telemetry(pipeline) as beside:
         mappings = mappings_of(pipeline.group, source.cluster_id(), target.cluster_id(), pipeline.offset_mapping.topic)
         run = GroupRun(
             pipeline=pipeline,
@@ -172,7 +173,11 @@ def _keep_in_step(
         with telling_of_termination(context):
             superseded = watched(
                 lambda stop, listener: keep_in_step(
-                    pipeline, stop, listener, context.run_id, lambda: why_unproven(context.instance, names, mappings)
+                    pipeline,
+                    stop,
+                    beside(listener),
+                    context.run_id,
+                    lambda: why_unproven(context.instance, names, mappings),
                 ),
                 run,
                 newest_poll,

@@ -18,6 +18,7 @@ from k2k_assets.core.words import duration, plural
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.run_telemetry import copy_telemetry
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic, followed_topics
 from k2k_assets.orchestration.assets.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.shown import ShownTopic
@@ -198,10 +199,15 @@ def _copy(
     extent = _extent(pipeline, config)
     what = "all topics" if topics is None else ", ".join(sorted(topics))
     context.log.info(f"copying {what} {_in_words(extent)}")
-    with failures_as_messages():
+    with failures_as_messages(), copy_telemetry(pipeline) as telemetry:
         return watched(
             lambda stop, listener: spark.replicate(
-                extent, topics=topics, stop=stop, listener=listener, run=context.run_id
+                extent,
+                topics=topics,
+                stop=stop,
+                listener=telemetry.beside(listener),
+                run=context.run_id,
+                reports=telemetry.reports,
             ),
             ProgressLog(context.log.info),
             newest_progress,
@@ -222,6 +228,7 @@ def _sync(
         both_clusters(pipeline) as (source, target),
         WaitingRecords(pipeline) as waiting,
         CommitLatency(pipeline) as latency,
+        copy_telemetry(pipeline) as telemetry,
         getattr(context.resources, names.resource).copying(pipeline) as spark,
     ):
         verdicts = RunVerdicts(context.instance, context.run_id, context.job_name)
@@ -253,7 +260,13 @@ def _sync(
         )
         with telling_of_termination(context):
             watched(
-                lambda stop, listener: spark.replicate(Continuous(), stop=stop, listener=listener, run=context.run_id),
+                lambda stop, listener: spark.replicate(
+                    Continuous(),
+                    stop=stop,
+                    listener=telemetry.beside(listener),
+                    run=context.run_id,
+                    reports=telemetry.reports,
+                ),
                 run,
                 newest_progress,
             )

@@ -57,12 +57,14 @@ class ReportAddress:
         port: Port there.
         token: Shows that a report comes from a slot.
         statistics_ms: Milliseconds between two statistics of a client; 0: none.
+        logs: Whether slots report their log lines too.
     """
 
     host: str
     port: int
     token: str = field(repr=False)
     statistics_ms: int = 0
+    logs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class SlotPlan:
             without limits.
         target_cluster: Target cluster id.
         reports: Where the slot reports to; None: nowhere.
+        instance: Host and process id of the instance, for people.
     """
 
     pipeline: Pipeline
@@ -107,6 +110,7 @@ class SlotPlan:
     sharing: tuple[int, ...] = ()
     target_cluster: str = ""
     reports: ReportAddress | None = None
+    instance: str = ""
 
 
 def slot_of(tp: TopicPartition, slots: int) -> int:

@@ -3,6 +3,7 @@
 ```
 {"token": "...", "slot": 3, "generation": 17}                                           first, once
 {"kind": "session", "began": 1795679177457, "ended": 1795679190002, "error": "Restart", "aborted": true}
+{"kind": "log", "time": 1795679177457000000, "level": 40, "logger": "k2k.replication", "text": "...", "fields": {...}}
 {"kind": "statistics", "of": "consumer", "client": "rdkafka#consumer-1", "counters": {...}, "gauges": {...}}
 ```
 
@@ -14,10 +15,13 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from k2k_assets.core.log_fields import Field
 from k2k_assets.transport.client_statistics import ClientFigures, ClientKind
 
 MOST_BYTES = 64 * 1024
 """Longest line."""
+# Of a log line; JSON writes a character with up to twelve.
+_MOST_TEXT = 4096
 
 
 class SessionEnded(NamedTuple):
@@ -48,7 +52,25 @@ class Statistics(NamedTuple):
     figures: ClientFigures
 
 
-Report = SessionEnded | Statistics
+class LogLine(NamedTuple):
+    """A line that a slot has logged.
+
+    Attributes:
+        time: Nanoseconds since the epoch, by the slot's clock.
+        level: Python's number of the level.
+        logger: Name of the logger.
+        text: The line.
+        fields: See `core/log_fields.py`.
+    """
+
+    time: int
+    level: int
+    logger: str
+    text: str
+    fields: dict[str, Field]
+
+
+Report = SessionEnded | Statistics | LogLine
 
 
 class Greeting(NamedTuple):
@@ -86,6 +108,8 @@ def line_of(report: Report) -> bytes:
     """A report as a line."""
     if isinstance(report, SessionEnded):
         return _line({"kind": "session", **report._asdict()})
+    if isinstance(report, LogLine):
+        return _line({"kind": "log", **report._replace(text=report.text[:_MOST_TEXT])._asdict()})
     return _line({"kind": "statistics", "of": report.of, **report.figures._asdict()})
 
 
@@ -100,6 +124,10 @@ def report_of(line: bytes) -> Report:
         if document["kind"] == "session":
             began, ended = int(document["began"]), int(document["ended"])
             return SessionEnded(began, ended, str(document["error"]), bool(document["aborted"]))
+        if document["kind"] == "log":
+            fields = {str(k): v if isinstance(v, int) else str(v) for k, v in document["fields"].items()}
+            of = int(document["time"]), int(document["level"])
+            return LogLine(*of, str(document["logger"]), str(document["text"]), fields)
         if document["kind"] == "statistics" and document["of"] in ("consumer", "producer"):
             numbers = ({str(k): float(v) for k, v in document[kind].items()} for kind in ("counters", "gauges"))
             return Statistics(document["of"], ClientFigures(str(document["client"]), *numbers))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.plan import ReportAddress
+from k2k_assets.telemetry.exported_logs import exporting_logs
 from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.instruments import CopyInstruments
@@ -17,10 +18,11 @@ from k2k_assets.telemetry.lag_seconds import LagSeconds
 from k2k_assets.telemetry.mapper_health import MapperWatch
 from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.mapper_listener import MapperListener
-from k2k_assets.telemetry.metering import metering
-from k2k_assets.telemetry.report_server import report_server
+from k2k_assets.telemetry.metering import metering, resource
+from k2k_assets.telemetry.report_server import ReportListener, ReportListeners, report_server
 from k2k_assets.telemetry.settings import MAPPER_PORT, REPLICATOR_PORT, TelemetrySettings
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
+from k2k_assets.telemetry.tracing import CopySpans, PollSpans, TracedReports, tracing
 
 
 class Telemetry(NamedTuple):
@@ -50,14 +52,22 @@ def exporting(
         Refused: A variable makes no sense, or the endpoint's address cannot be used.
     """
     settings = TelemetrySettings.read(environment, REPLICATOR_PORT, pipeline.metrics.prometheus.port)
+    who = resource(environment, "k2k")
     watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
-    try:
-        with metering(pipeline, settings, watch.health, environment, "k2k", waits) as meter:
-            instruments = CopyInstruments(meter, pipeline, lag_seconds.read)
-            with report_server(pipeline, SlotInstruments(meter, pipeline)) as reports:
-                yield Telemetry(to_all(watch.listen, instruments.listen), reports)
-    finally:
-        lag_seconds.close()  # after the last export, which asks for it
+    with ExitStack() as stack:
+        stack.callback(lag_seconds.close)  # after the last export, which asks for it
+        meter = stack.enter_context(metering(pipeline, settings, watch.health, who, waits))
+        tracer = stack.enter_context(tracing(settings.traces, who))
+        logs = stack.enter_context(exporting_logs(settings.logs, who))
+        spans = CopySpans(tracer, pipeline) if tracer else None
+        hears: list[ReportListener] = [SlotInstruments(meter, pipeline)]
+        if spans:
+            hears.append(TracedReports(spans))
+        if logs:
+            hears.append(logs)
+        reports = stack.enter_context(report_server(pipeline, ReportListeners(*hears), logs is not None))
+        instruments = CopyInstruments(meter, pipeline, lag_seconds.read)
+        yield Telemetry(to_all(watch.listen, instruments.listen, *([spans.listen] if spans else [])), reports)
 
 
 @contextmanager
@@ -75,6 +85,12 @@ def exporting_mapper(
         Refused: A variable makes no sense, or the endpoint's address cannot be used.
     """
     settings = TelemetrySettings.read(environment, MAPPER_PORT, pipeline.metrics.prometheus.mapper_port)
+    who = resource(environment, "k2k-offset-mapping")
     watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
-    with metering(pipeline, settings, watch.health, environment, "k2k-offset-mapping", waits) as meter:
-        yield MapperListener(watch, MapperInstruments(meter, pipeline, IndexEnds(pipeline).read))
+    with (
+        metering(pipeline, settings, watch.health, who, waits) as meter,
+        tracing(settings.traces, who) as tracer,
+        exporting_logs(settings.logs, who),
+    ):
+        instruments = MapperInstruments(meter, pipeline, IndexEnds(pipeline).read)
+        yield MapperListener(watch, instruments, PollSpans(tracer, pipeline) if tracer else None)

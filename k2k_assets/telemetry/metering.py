@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
@@ -15,6 +13,7 @@ from opentelemetry.sdk.metrics.view import View
 from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from k2k_assets.core.this_process import this_process
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.telemetry.endpoint import HealthReport, endpoint
 from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
@@ -33,8 +32,7 @@ def metering(
     pipeline: Pipeline,
     settings: TelemetrySettings,
     health: Callable[[], HealthReport],
-    environment: Mapping[str, str],
-    program: str,
+    who: Resource,
     waits: bool = False,
 ) -> Iterator[Meter]:
     """Exports while the context lasts; yields what makes instruments.
@@ -43,8 +41,7 @@ def metering(
         pipeline: The pipeline.
         settings: Where metrics go.
         health: Tells the health of the program.
-        environment: Has the standard variables of OpenTelemetry.
-        program: Names the service where the environment does not.
+        who: Who exports.
         waits: Whether the endpoint waits for an address that is taken.
 
     Raises:
@@ -59,7 +56,7 @@ def metering(
             address = stack.enter_context(endpoint(settings.host, settings.port, health, registry, waits))
             _log.info("metrics are at %s/metrics, the health of this instance at /health", address)
         readers = [_reader(exporter, pipeline, registry) for exporter in settings.exporters]
-        provider = MeterProvider(readers, resource(environment, program), shutdown_on_exit=False, views=[ALL_SERIES])
+        provider = MeterProvider(readers, who, shutdown_on_exit=False, views=[ALL_SERIES])
         stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
         yield provider.get_meter("k2k_assets")
 
@@ -72,7 +69,7 @@ def resource(environment: Mapping[str, str], program: str) -> Resource:
         program: Name of the program.
     """
     named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    instance = {"service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
+    instance = {"service.instance.id": this_process()}
     return Resource.create(instance if named else {**instance, "service.name": program})
 
 

@@ -37,8 +37,34 @@ class ReportListener(Protocol):
         """A slot's connection has ended."""
 
 
+class ReportListeners:
+    """Several listeners as one.
+
+    Args:
+        listeners: They.
+    """
+
+    def __init__(self, *listeners: ReportListener) -> None:
+        self._listeners = listeners
+
+    def arrived(self, slot: Greeting) -> None:
+        """A slot has connected."""
+        for listener in self._listeners:
+            listener.arrived(slot)
+
+    def reported(self, slot: Greeting, report: Report) -> None:
+        """A slot has reported something."""
+        for listener in self._listeners:
+            listener.reported(slot, report)
+
+    def gone(self, slot: Greeting) -> None:
+        """A slot's connection has ended."""
+        for listener in self._listeners:
+            listener.gone(slot)
+
+
 @contextmanager
-def report_server(pipeline: Pipeline, listener: ReportListener) -> Iterator[ReportAddress]:
+def report_server(pipeline: Pipeline, listener: ReportListener, logs: bool = False) -> Iterator[ReportAddress]:
     """Takes reports while the context lasts; yields where.
 
     It listens on this machine alone where Spark runs here alone, else where Spark's driver does.
@@ -46,6 +72,7 @@ def report_server(pipeline: Pipeline, listener: ReportListener) -> Iterator[Repo
     Args:
         pipeline: Has the settings of Spark, and `metrics.clientStatistics`.
         listener: Hears of the reports.
+        logs: Whether slots are to report their log lines.
 
     Raises:
         Refused: No port can be had.
@@ -67,7 +94,7 @@ def report_server(pipeline: Pipeline, listener: ReportListener) -> Iterator[Repo
     every = pipeline.metrics.client_statistics
     try:
         port = server.server_address[1]
-        yield ReportAddress(host, port, token, int(every.total_seconds() * 1000) if every else 0)
+        yield ReportAddress(host, port, token, int(every.total_seconds() * 1000) if every else 0, logs)
     finally:
         server.shutdown()
         server.server_close()

@@ -10,6 +10,8 @@ from k2k_assets.core.errors import Refused
 EXPORTERS = ("prometheus", "otlp", "kafka", "console", "none")
 _HOST, _PORT = "OTEL_EXPORTER_PROMETHEUS_HOST", "OTEL_EXPORTER_PROMETHEUS_PORT"
 _WHICH = "OTEL_METRICS_EXPORTER"
+SIGNAL_EXPORTERS = ("otlp", "console", "none")
+_TRACES, _LOGS = "OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER"
 _OTLP_ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 _MOST_PORT = 65535
 # K2K's own.
@@ -24,11 +26,15 @@ class TelemetrySettings(NamedTuple):
         exporters: Some of `EXPORTERS`; never `none`.
         host: Address at which the Prometheus endpoint listens.
         port: Its port; 0: any that is free.
+        traces: Some of `SIGNAL_EXPORTERS`, where traces go; never `none`.
+        logs: Likewise.
     """
 
     exporters: tuple[str, ...]
     host: str
     port: int
+    traces: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -37,7 +43,7 @@ class TelemetrySettings(NamedTuple):
         """Reads them.
 
         Without `OTEL_METRICS_EXPORTER` metrics go to the OTLP collector that the environment names, if it names one,
-        else they can be scraped.
+        else they can be scraped. Traces and logs go nowhere unless their variables say where.
 
         Args:
             environment: Has the variables.
@@ -49,15 +55,20 @@ class TelemetrySettings(NamedTuple):
         """
         default = "otlp" if any(environment.get(name) for name in _OTLP_ADDRESSES) else "prometheus"
         said = environment.get(_WHICH, "").strip() or default
-        names = tuple(dict.fromkeys(name.strip() for name in said.split(",") if name.strip()))
-        for name in names:
-            if name not in EXPORTERS:
-                raise Refused(f"{_WHICH}={said}: '{name}' is not among {', '.join(EXPORTERS)}")
         return cls(
-            tuple(name for name in names if name != "none"),
+            _exporters(_WHICH, said, EXPORTERS),
             environment.get(_HOST, "").strip() or _EVERYWHERE,
             _port(environment.get(_PORT, "").strip() or str(port)) if own_port is None else own_port,
+            *(_exporters(name, environment.get(name, ""), SIGNAL_EXPORTERS) for name in (_TRACES, _LOGS)),
         )
+
+
+def _exporters(variable: str, said: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in said.split(",") if name.strip()))
+    for name in names:
+        if name not in known:
+            raise Refused(f"{variable}={said}: '{name}' is not among {', '.join(known)}")
+    return tuple(name for name in names if name != "none")
 
 
 def _port(text: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded
+from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded, Statistics
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientFigures, ClientKind
 
 _UNITS = {"bytes": "By", "latency": "s", "time": "s"}
@@ -64,6 +64,8 @@ class SlotInstruments:
             if report.error:
                 self._restarts.add(1, labels)
                 self._aborts.add(int(report.aborted), labels)
+            return
+        if not isinstance(report, Statistics):
             return
         at = (slot.generation, slot.slot), report.figures.client
         with self._turn:

@@ -17,7 +17,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.http_server import json_answer
 from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
-from k2k_assets_tests.support.otlp_collector import otlp_collector
+from k2k_assets_tests.support.otlp_collector import OtlpCollector, otlp_collector
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import await_copied, await_words, copy_workers, started
 
@@ -68,6 +68,8 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
         monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus,otlp")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collects)
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+        monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
         monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
         monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", "0")
         with started("-f", path, "-t", log=log) as process:
@@ -107,6 +109,33 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
             process.communicate(timeout=60)
         assert collector.sum_of("k2k.records") == 2 * FIRST + MORE + 1 == len(read_all(target, good)) + 1
         assert collector.resources() == {"k2k"}
+        ensure_traced(collector, good)
+        ensure_logged(collector, bad)
+
+
+def ensure_traced(collector: OtlpCollector, topic: str) -> None:
+    """Sessions and commits are spans; commits are many, and few of them are."""
+    sessions = [span for span in collector.spans if span.name == "session"]
+    # The slot of the worker that was killed could tell nothing; the others were told to end by the signal.
+    assert {span.attributes["aborted"] for span in sessions} <= {True, False}
+    assert max(span.nanoseconds for span in sessions) > 10**9
+    commits = [span for span in collector.spans if span.name == "commit"]
+    assert {span.attributes["topic"] for span in commits} >= {topic}
+    assert all(span.attributes["records"] >= 0 and span.nanoseconds >= 0 for span in commits)
+    left_out = sum(span.attributes["commits_left_out"] for span in commits)
+    assert len(commits) + left_out >= 2 * FIRST / 50 > len(commits)
+
+
+def ensure_logged(collector: OtlpCollector, topic: str) -> None:
+    """What a slot logs of a stopped topic has all of its fields, though it was logged in a worker of Spark."""
+    [stopped] = [
+        line for line in collector.lines if "is stopped" in line.text and line.attributes.get("partition") == 0
+    ]
+    assert stopped.severity == "ERROR"
+    assert stopped.attributes["topic"] == topic
+    assert stopped.attributes["code"] == "source-deleted"
+    assert {"pipeline", "instance", "slot", "generation"} <= stopped.attributes.keys()
+    assert any(line.text.startswith("generation ") for line in collector.lines), "the driver's lines are there too"
 
 
 @pytest.mark.parametrize("variables", [{"OTEL_METRICS_EXPORTER": "statsd"}, {"OTEL_EXPORTER_PROMETHEUS_PORT": "x"}])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded, Statistics, line_of, report_of
+from k2k_assets.replication.slot_reports import Greeting, LogLine, Report, SessionEnded, Statistics, line_of, report_of
 from k2k_assets.transport.client_statistics import ClientFigures
 from k2k_assets_tests.support.properties import examples
 
@@ -14,6 +14,14 @@ numbers = st.integers(0, 2**53)
 figures = st.dictionaries(st.text(), st.floats(0, 1e15))
 reports: st.SearchStrategy[Report] = st.one_of(
     st.builds(SessionEnded, numbers, numbers, st.text(), st.booleans()),
+    st.builds(
+        LogLine,
+        numbers,
+        numbers,
+        st.text(),
+        st.text(max_size=100),
+        st.dictionaries(st.text(), st.one_of(st.text(), numbers)),
+    ),
     st.builds(
         Statistics, st.sampled_from(["consumer", "producer"]), st.builds(ClientFigures, st.text(), figures, figures)
     ),

@@ -27,8 +27,8 @@ def test_where_metrics_go(environment: dict[str, str], exporters: tuple[str, ...
 
 
 def test_the_endpoint_is_where_that_of_k2k_is() -> None:
-    assert TelemetrySettings.read({})[1:] == ("0.0.0.0", 9090)
-    assert TelemetrySettings.read({HOST: "127.0.0.1", PORT: "0"})[1:] == ("127.0.0.1", 0)
+    assert TelemetrySettings.read({})[1:] == ("0.0.0.0", 9090, (), ())
+    assert TelemetrySettings.read({HOST: "127.0.0.1", PORT: "0"})[1:3] == ("127.0.0.1", 0)
 
 
 def test_the_port_of_the_file_counts_before_that_of_the_environment() -> None:

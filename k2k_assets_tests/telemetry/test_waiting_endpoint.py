@@ -6,6 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.resources import Resource
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused
@@ -66,8 +67,8 @@ def test_two_instances_in_a_process_have_metrics_of_their_own_and_no_series_is_l
         patch.setattr("k2k_assets.telemetry.metering._log.info", lambda _, address: addresses.append(address))
         health = HealthWatch().health
         with (
-            metering(pipeline, settings, health, {}, "k2k") as one,
-            metering(pipeline, settings, health, {}, "k2k") as other,
+            metering(pipeline, settings, health, Resource({})) as one,
+            metering(pipeline, settings, health, Resource({})) as other,
         ):
             counters = [meter.create_counter("one") for meter in (one, other)]
             for partition in range(2500):

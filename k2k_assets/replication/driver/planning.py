@@ -10,6 +10,7 @@ from datetime import timedelta
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.this_process import this_process
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
@@ -227,6 +228,7 @@ def plan_slots(
             settings=settings.fingerprint,
             sharing=sharing,
             target_cluster=snapshot.target_id,
+            instance=this_process(),
         )
         for slot, share in enumerate(shares)
     ]

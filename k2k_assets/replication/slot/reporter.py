@@ -10,18 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from k2k_assets.core.log_fields import fields_of
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded, Statistics, line_of
+from k2k_assets.replication.slot_reports import Greeting, LogLine, Report, SessionEnded, Statistics, line_of
 from k2k_assets.transport.client_statistics import ClientKind, ClientStatistics, figures_of
 
 log = logging.getLogger("k2k.replication")
+_ours = logging.getLogger("k2k")
 
 _SECONDS = 2.0
 # A driver that cannot be reached is tried again after so many seconds; what comes meanwhile is dropped.
 _RETRY_SECONDS = 10.0
 _MOST_QUEUED = 100
 _Text = tuple[ClientKind, str]
-_REPORTS = (SessionEnded, Statistics)
+_REPORTS = (SessionEnded, Statistics, LogLine)
 # Stands for nothing but the wish to connect.
 _HELLO: _Text = ("consumer", "")
 
@@ -37,10 +39,14 @@ class SlotReporter:
         self._address = plan.reports
         self._queue: queue.Queue[Report | _Text | None] = queue.Queue(_MOST_QUEUED)
         self._thread: threading.Thread | None = None
+        self._handler: _Handler | None = None
         if plan.reports is not None:
             self._greeting = Greeting(plan.reports.token, plan.slot, plan.generation).line()
             self._thread = threading.Thread(target=self._send_all, name="k2k-reports", daemon=True)
             self._thread.start()
+            if plan.reports.logs:
+                self._handler = _Handler(self._put, plan.slot, plan.generation)
+                _ours.addHandler(self._handler)
 
     @property
     def statistics(self) -> ClientStatistics | None:
@@ -70,6 +76,8 @@ class SlotReporter:
 
     def close(self) -> None:
         """Sends what is left, for seconds at most."""
+        if self._handler is not None:
+            _ours.removeHandler(self._handler)
         if self._thread is not None:
             self._put(None)
             self._thread.join(_SECONDS)
@@ -105,6 +113,24 @@ class SlotReporter:
         connection = socket.create_connection((self._address.host, self._address.port), _SECONDS)
         connection.sendall(self._greeting)
         return connection
+
+
+class _Handler(logging.Handler):
+    """Reports the lines of one slot: in tests a process has several."""
+
+    def __init__(self, put: Callable[[Report], None], slot: int, generation: int) -> None:
+        super().__init__(logging.INFO)
+        self._put = put
+        self._of = {"slot": slot, "generation": generation}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            fields = fields_of(record)
+            if self._of.items() <= fields.items():
+                time_ns = int(record.created * 1e9)
+                self._put(LogLine(time_ns, record.levelno, record.name, record.getMessage(), fields))
+        except Exception:
+            self.handleError(record)
 
 
 def _read(kind: ClientKind, text: str) -> Statistics:

@@ -16,6 +16,7 @@ from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
+from k2k_assets.core.log_fields import about
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
@@ -176,7 +177,7 @@ class Session:
         starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
             self._memory.stopped.stop(tp, reason)
-            log.error("%s is stopped: %s", tp, render(reason))
+            log.error("%s is stopped: %s", tp, render(reason), extra=about(reason=reason))
         self._states = starts.states
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])

@@ -20,6 +20,7 @@ from functools import partial
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed
+from k2k_assets.core.log_fields import about
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.records import RecordRefused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -200,7 +201,7 @@ class Slot:
 
     def _stop(self, partitions: Iterable[TopicPartition], reason: StopReason) -> None:
         for tp in partitions:
-            log.error("%s is stopped: %s", tp, render(reason))
+            log.error("%s is stopped: %s", tp, render(reason), extra=about(reason=reason))
             self._memory.stopped.stop(tp, reason)
 
     def _has_to_leave(self, error: Exception) -> bool:

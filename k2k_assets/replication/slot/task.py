@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from k2k_assets.control.assignment_writing import write_stop
 from k2k_assets.core.errors import K2KError, kind_of
+from k2k_assets.core.log_fields import logged_with
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
@@ -33,6 +34,11 @@ class SlotResult:
 
 def copy_slot(plan: SlotPlan) -> SlotResult:
     """Runs one slot to its end; a slot that cannot go on asks the others of its generation to end too."""
+    with logged_with(pipeline=plan.pipeline.name, instance=plan.instance, slot=plan.slot, generation=plan.generation):
+        return _copied(plan)
+
+
+def _copied(plan: SlotPlan) -> SlotResult:
     try:
         memory = Slot(plan).run()
         if memory.claims.is_superseded:  # Spark would take a result for the slot's, and end the attempt that copies

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from k2k_assets.core.log_fields import about
 from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
@@ -164,11 +165,11 @@ class GroupLines:
         """Logs what changed."""
         for group, why in result.failed.items():
             if self._told.get(group) != why:
-                _log.warning("group %s: %s", group, why)
+                _log.warning("group %s: %s", group, why, extra=about(group=group))
         news = {status.group: status.state for status in statuses(result) if not status.fine}
         for group, state in news.items():
             if self._told.get(group) != state:
-                _log.warning("group %s: %s", group, state)
+                _log.warning("group %s: %s", group, state, extra=about(group=group))
         for partition, why in {**result.offline_partitions, **result.unproven}.items():
             if self._told.get(str(partition)) != why:
                 _log.warning("%s: %s", partition, why)

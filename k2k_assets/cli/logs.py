@@ -11,15 +11,18 @@ from rich.console import Console
 from rich.text import Text
 
 from k2k_assets.cli.suggestions import with_files
+from k2k_assets.core.json_logs import JsonFormatter, is_json
 from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE
 
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
 _QUIET, _VERBOSE = (Path(__file__).with_name(name) for name in ("log4j2.properties", "log4j2-verbose.properties"))
+_JSON_LINES = Path(__file__).with_name("log4j2-json.properties")
+_JSON = JsonFormatter(with_files)
 _NOISY = ("py4j", "pyspark", "SQLQueryContextLogger")
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints plain lines (time, level, message) through a console, so that they do not break a live display."""
+    """Prints lines through a console, so that they do not break a live display: time, level, message, or JSON."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -28,6 +31,9 @@ class ConsoleHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Prints one record; never wraps or interprets it."""
         try:
+            if is_json():
+                self._console.print(Text(_JSON.format(record)), soft_wrap=True)
+                return
             time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
             text = with_files(record.getMessage())
             if record.exc_info:
@@ -72,5 +78,6 @@ def set_up_jvm(verbose: bool = False) -> None:
     """
     given = os.environ.get(OPTIONS_VARIABLE, "")
     if "SPARK_CONF_DIR" not in os.environ and LOG4J_FLAG not in given:
-        configuration = _VERBOSE if verbose else _QUIET
-        os.environ[OPTIONS_VARIABLE] = f"{given} {LOG4J_FLAG}={configuration.as_uri()}".strip()
+        configuration = _JSON_LINES if is_json() else _VERBOSE if verbose else _QUIET
+        level = " -Dk2k.jvm.level=info" if is_json() and verbose else ""
+        os.environ[OPTIONS_VARIABLE] = f"{given}{level} {LOG4J_FLAG}={configuration.as_uri()}".strip()

@@ -23,6 +23,8 @@ from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.cli.validate_mapper import validate_mapper
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.log_fields import note
+from k2k_assets.core.this_process import this_process
 from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def _start(
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
     pipeline = load_mapper_pipeline(files, variables=variables)
+    note(pipeline=pipeline.name, instance=this_process())
     for info in pipeline.infos:
         _log.info(info)
     for warning in pipeline.warnings:

@@ -10,6 +10,7 @@ import click
 
 from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.cli.termination_log import DEFAULT
+from k2k_assets.core import json_logs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,10 +60,24 @@ def template_engine(command: F) -> F:
     )(command)  # fmt: skip
 
 
+def log_format(command: F) -> F:
+    """`--log-format`: no parameter, it counts for the whole call."""
+
+    def chosen(_: click.Context, __: click.Parameter, value: str) -> None:
+        json_logs.ask_for(value)
+
+    return click.option(
+        "--log-format", type=click.Choice([json_logs.TEXT, json_logs.JSON]), default=json_logs.TEXT,
+        show_default=True, envvar=json_logs.FORMAT_VARIABLE, show_envvar=True, expose_value=False, is_eager=True,
+        callback=chosen, help="Log lines for people, or as JSON with fields.",
+    )(command)  # fmt: skip
+
+
 def start_options(command: F) -> F:
     """`-t`, `-g`, `-l` and `-w` of K2K: `telemetry`, `variables`, `termination_log`, `..._enabled`."""
     options: tuple[Callable[[F], F], ...] = (
         click.option("-t", "--telemetry", is_flag=True, help="Export metrics by OpenTelemetry, and tell the health."),
+        log_format,
         template_engine,
         click.option(
             "-l", "--termination-log", type=click.Path(dir_okay=False, path_type=Path), default=DEFAULT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ import click
 from k2k_assets.cli.exit_codes import INTERRUPTED
 from k2k_assets.cli.suggestions import forget_files, with_files
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.json_logs import apply_asked, format_of_call, is_json, line
+from k2k_assets.core.log_fields import forget
 
 _chosen: list[int] = []
 
@@ -41,19 +44,30 @@ class Program:
     def run(self, arguments: Sequence[str] | None = None) -> int:
         """Runs the program and returns the exit code; a command that returns an integer has chosen its own."""
         forget_files()
-        try:
-            result = self._command.main(
-                args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
-            )
-        except K2KError as error:
-            click.echo(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", err=True)
-            return error.exit_code
-        except click.ClickException as error:
-            error.show()
-            return error.exit_code
-        except (click.Abort, KeyboardInterrupt):
-            return INTERRUPTED
+        forget()
+        with format_of_call():
+            try:
+                result = self._command.main(
+                    args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
+                )
+            except K2KError as error:
+                apply_asked()
+                _tell(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", with_files(str(error)))
+                return error.exit_code
+            except click.ClickException as error:
+                apply_asked()
+                if is_json():
+                    _tell("", error.format_message())
+                else:
+                    error.show()
+                return error.exit_code
+            except (click.Abort, KeyboardInterrupt):
+                return INTERRUPTED
         return result if isinstance(result, int) else 0
+
+
+def _tell(text: str, plain: str) -> None:
+    click.echo(line(plain, logging.ERROR, "k2k.cli") if is_json() else text, err=True)
 
 
 def end_process(code: int) -> NoReturn:

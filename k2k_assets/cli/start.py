@@ -23,7 +23,9 @@ from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
 from k2k_assets.core.home import HOME_VARIABLE
+from k2k_assets.core.log_fields import note
 from k2k_assets.core.stops.reason import render_topic
+from k2k_assets.core.this_process import this_process
 from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.coming_spark import ComingSpark
@@ -77,6 +79,7 @@ def _run(
     stop: threading.Event,
 ) -> None:
     pipeline = load_pipeline(files, variables=variables)
+    note(pipeline=pipeline.name, instance=this_process())
     waits = not (pipeline.features.check_kafka_connection_on_startup or once)
     with ExitStack() as clusters:
         exported = clusters.enter_context(_exporting(pipeline)) if telemetry else None

@@ -10,6 +10,8 @@ from typing import IO, Any
 import click
 from rich.console import Console
 
+from k2k_assets.core.json_logs import apply_asked, is_json
+
 
 class LastingConsole(Console):
     """A console that prints nothing more when its pipe is closed; rich's own would end the program."""
@@ -21,8 +23,9 @@ class LastingConsole(Console):
 
 
 def error_console() -> LastingConsole:
-    """The console of a command's log and progress: standard error."""
-    return LastingConsole(stderr=True)
+    """The console of a command's log and progress: standard error. With lines of JSON there is no live display."""
+    apply_asked()
+    return LastingConsole(stderr=True, force_terminal=False if is_json() else None)
 
 
 def tell(text: str) -> None:

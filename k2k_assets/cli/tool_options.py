@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from k2k_assets.cli import logs
-from k2k_assets.cli.options import defaults_files, split_files, template_engine
+from k2k_assets.cli.options import defaults_files, log_format, split_files, template_engine
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.core.errors import PipelineFileError
+from k2k_assets.core.log_fields import note
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
@@ -88,6 +89,7 @@ class ToolCall:
             raise PipelineFileError(f"pipeline '{twice[0]}', group '{twice[1]}', was given twice. {_EACH_ALONE}")
         for files, pipeline in zip(self.pipelines, loaded, strict=True):
             remember_files("-f", files)
+            note(pipeline=pipeline.name)
             yield pipeline
 
     def one(self) -> Pipeline:
@@ -150,6 +152,7 @@ def tool_options(command: F) -> F:
             "-i", "--pull-timeout", type=_Duration(), metavar="DURATION",
             help="Longest time for reading the commit topic to its end, such as 10s; by default as in the file.",
         ),
+        log_format,
         click.option("--verbosity", type=click.Choice(_LEVELS), help="Lowest level of the log that is shown."),
     )  # fmt: skip
     given: Any = with_call

@@ -29,6 +29,11 @@ def note(**fields: Field) -> None:
     _process.update(fields)
 
 
+def forget() -> None:
+    """Forgets the fields of this process, because a new call begins."""
+    _process.clear()
+
+
 @contextmanager
 def logged_with(**fields: Field) -> Iterator[None]:
     """Gives fields to the lines that this thread logs in the body."""

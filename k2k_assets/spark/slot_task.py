@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.json_logs import JsonFormatter, is_json
 from k2k_assets.core.stops.document import document_of, reason_of
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
@@ -114,7 +115,8 @@ def _log_to_stderr() -> None:
     root = logging.getLogger("k2k")
     if not root.handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        as_text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+        handler.setFormatter(JsonFormatter() if is_json() else as_text)
         root.addHandler(handler)
         root.setLevel(logging.INFO)
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from k2k_assets.core.digest import digest
+from k2k_assets.core.json_logs import FORMAT_VARIABLE, JSON, is_json
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import LOG4J_FLAG, OPTIONS_VARIABLE, is_local
 from k2k_assets.spark.ready_daemon import MODULE
@@ -47,7 +48,9 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         # Workers are forked from our daemon, which has imported everything. On a cluster Spark's own daemon is used,
         # which can report that our package is missing.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
-        conf = {**_defaults(), **daemon, **spark.config, **own, **_REQUIRED}
+        # Workers on other machines do not inherit it.
+        lines = {f"spark.executorEnv.{FORMAT_VARIABLE}": JSON} if is_json() else {}
+        conf = {**_defaults(), **daemon, **lines, **spark.config, **own, **_REQUIRED}
     conf[FINGERPRINT] = digest(json.dumps(conf, sort_keys=True))
     return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ import pytest
 from rich.console import Console
 
 from k2k_assets.cli import logs
+from k2k_assets.cli.streams import error_console
+from k2k_assets.core.log_fields import logged_with
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets_tests.support.pipelines import make_pipeline
 
@@ -46,6 +50,33 @@ def test_a_library_that_logs_on_the_root_logger_does_not_double_our_lines(
         ["WARNING", "the Spark job failed and is run again"],
         ["WARNING", "deprecated"],
     ]
+
+
+def test_lines_of_json_say_what_lines_say(
+    console: Console, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K2K_LOG_FORMAT", "json")
+    logs.configure(console)
+    with logged_with(slot=1):
+        logging.getLogger("k2k.replication").warning("%s: [bold]%s", TopicPartition("orders", 3), "x" * 500)
+    logging.getLogger("some.library").warning("deprecated")
+    shown = capsys.readouterr()
+    first, second = map(json.loads, (shown.out + shown.err).splitlines())
+    assert (first["message"], first["slot"], first["partition"]) == (f"orders-3: [bold]{'x' * 500}", 1, 3)
+    assert (second["logger"], second["level"]) == ("some.library", "WARNING")
+    assert not error_console().is_terminal
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_jvm_writes_json_too(verbose: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("K2K_LOG_FORMAT", "json")
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
+    logs.set_up_jvm(verbose)
+    level, _, uri = os.environ["SPARK_SUBMIT_OPTS"].rpartition("=")
+    assert ("-Dk2k.jvm.level=info" in level) is verbose
+    assert '"message": "%enc{%m}{JSON}"' in Path(urlparse(uri).path).read_text()
+    assert spark_conf(make_pipeline(tmp_path, "s:1", "t:1", ".*"))["spark.executorEnv.K2K_LOG_FORMAT"] == "json"
 
 
 @pytest.mark.parametrize(("verbose", "level"), [(False, "error"), (True, "info")])

@@ -18,8 +18,8 @@ _log = logging.getLogger("k2k.test")
 
 
 @pytest.fixture(autouse=True)
-def _process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_fields, "_process", {})
+def _nothing_is_noted() -> None:
+    log_fields.forget()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from opentelemetry.sdk.resources import Resource
 
+from k2k_assets.core import log_fields
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.log_fields import about, logged_with
 from k2k_assets.core.stops.reasons import SourceDeleted
@@ -29,6 +30,7 @@ _log = logging.getLogger("k2k.replication")
 
 @pytest.fixture(autouse=True)
 def _level() -> None:
+    log_fields.forget()
     logging.getLogger("k2k").setLevel(logging.INFO)
 
 

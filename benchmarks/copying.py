@@ -69,8 +69,21 @@ def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
     return rows
 
 
-def copy(lab: Lab, driver: DriverProcess, load: Load, settings: Settings) -> Copied:
+def copy(
+    lab: Lab,
+    driver: DriverProcess,
+    load: Load,
+    settings: Settings,
+    telemetry: Mapping[str, str] | None = None,
+) -> Copied:
     """Copies a load once, to topics that are removed afterwards.
+
+    Args:
+        lab: Where the clusters are.
+        driver: The process that copies.
+        load: What is copied.
+        settings: How it is copied.
+        telemetry: Variables by which metrics are exported; None: as without `-t`.
 
     Raises:
         RuntimeError: The run failed, or did not copy all.
@@ -80,7 +93,7 @@ def copy(lab: Lab, driver: DriverProcess, load: Load, settings: Settings) -> Cop
     with ExitStack() as stack:
         stack.callback(lambda: delete_topics(lab.target, [t for t in lab.target.topics() if t.startswith(f"{run}.")]))
         sampler = stack.enter_context(Sampler(lambda: {**spark_processes(driver.pid), **lab.broker_processes()}))
-        driver.start(pipeline)
+        driver.start(pipeline, telemetry=telemetry)
         outcome = driver.result(_RUN_SECONDS)
         if outcome["records"] != load.records:
             raise RuntimeError(f"{outcome['records']} of {load.records} records were copied")

@@ -17,6 +17,7 @@ from k2k_assets.core.stops.reason import render_topic
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.spark.coming_spark import ComingSpark
+from k2k_assets.telemetry.exporting import exporting
 
 Job = dict[str, Any]
 
@@ -51,7 +52,11 @@ def _run(job: Job, stop: threading.Event) -> dict[str, Any]:
         extent = Continuous() if job["continuous"] else UntilCaughtUp()
         spark = ComingSpark(pipeline)
         try:
-            outcome = spark.replicate(extent, stop=stop)
+            if environment := job.get("telemetry"):
+                with exporting(pipeline, environment) as exported:
+                    outcome = spark.replicate(extent, stop=stop, listener=exported.listener, reports=exported.reports)
+            else:
+                outcome = spark.replicate(extent, stop=stop)
         finally:
             spark.await_start()  # it stays: the next job uses the same Java process
     except Exception as error:

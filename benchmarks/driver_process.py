@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -57,14 +58,15 @@ class DriverProcess:
         """Of the driver."""
         return self._process.pid
 
-    def start(self, pipeline: Path, continuous: bool = False) -> None:
+    def start(self, pipeline: Path, continuous: bool = False, telemetry: Mapping[str, str] | None = None) -> None:
         """Begins a run.
 
         Args:
             pipeline: The pipeline file.
             continuous: Until `stop()`; else until caught up.
+            telemetry: Variables by which its metrics are exported; None: as without `-t`.
         """
-        self._tell({"pipeline": str(pipeline), "continuous": continuous})
+        self._tell({"pipeline": str(pipeline), "continuous": continuous, "telemetry": dict(telemetry or {})})
 
     def stop(self) -> None:
         """Asks the run to end."""

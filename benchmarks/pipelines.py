@@ -22,11 +22,13 @@ class Settings:
         exactly_once: Or at least once; offset mapping is on in both.
         batch_size: `coordination.commit.batchSize`.
         fresh_workers: Whether each run gets new Python workers, so that memory of a run before does not count.
+        client_statistics: `metrics.clientStatistics`; empty: none.
     """
 
     exactly_once: bool
     batch_size: int = DEFAULT
     fresh_workers: bool = False
+    client_statistics: str = ""
 
     @property
     def mode(self) -> str:
@@ -77,6 +79,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
             {"source": {"topic": [topic]}},
             {"sink": {"topic": {"prefix": f"{run}."}, "partition": "source"}},
         ],
+        "metrics": {"clientStatistics": settings.client_statistics} if settings.client_statistics else {},
         "spark": {
             "master": MASTER,
             "config": {"spark.python.worker.reuse": str(not settings.fresh_workers).lower()},

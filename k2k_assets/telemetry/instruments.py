@@ -6,7 +6,9 @@ committed counts all the same.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
@@ -28,6 +30,22 @@ Labels = dict[str, str | int]
 _Observer = Callable[[CallbackOptions], Iterable[Observation]]
 
 
+@dataclass(slots=True)
+class _Totals:
+    """What this instance has committed of a partition."""
+
+    records: int = 0
+    bytes: int = 0
+    commits: int = 0
+    ranges: int = 0
+
+    def add(self, event: Committed) -> None:
+        self.records += event.records
+        self.bytes += event.bytes
+        self.commits += 1
+        self.ranges += event.runs
+
+
 class CopyInstruments:
     """Counters and gauges of one instance. Its own numbers begin with the process; gauges tell of the whole pipeline.
 
@@ -45,18 +63,20 @@ class CopyInstruments:
         self._seconds_behind = seconds_behind
         self._progress = Progress({}, 0.0)
         self._claimed: set[TopicPartition] = set()
+        # Not counters of the SDK: those cost tens of microseconds a commit, and there may be hundreds a second.
+        self._totals: defaultdict[TopicPartition, _Totals] = defaultdict(_Totals)
         self._generation: GenerationStarted | None = None
 
-        def counter(name: str, unit: str, words: str) -> Callable[[int, Labels], None]:
-            return meter.create_counter(f"{prefix}{name}", unit, words).add
+        def counter(name: str, unit: str, words: str, total: Callable[[_Totals], int]) -> None:
+            meter.create_observable_counter(f"{prefix}{name}", [self._total_of_each(total)], unit, words)
 
         def gauge(name: str, unit: str, words: str, observe: _Observer) -> None:
             meter.create_observable_gauge(f"{prefix}{name}", [observe], unit, words)
 
-        self._records = counter("records", "{record}", "Records copied and committed by this instance")
-        self._bytes = counter("bytes", "By", "Value bytes of these records")
-        self._transactions = counter("transactions", "{transaction}", "Commits of a partition by this instance")
-        self._ranges = counter("offset_ranges", "{range}", "Offset ranges written to the mapping topic")
+        counter("records", "{record}", "Records copied and committed by this instance", lambda each: each.records)
+        counter("bytes", "By", "Value bytes of these records", lambda each: each.bytes)
+        counter("transactions", "{transaction}", "Commits of a partition by this instance", lambda each: each.commits)
+        counter("offset_ranges", "{range}", "Offset ranges written to the mapping topic", lambda each: each.ranges)
         gauge("position", "{offset}", "Next source offset to copy", self._of_each(lambda each: each.position))
         gauge("source.end", "{offset}", "End of what can be read on the source", self._of_each(_end))
         gauge("lag", "{offset}", "Source offsets that could be copied now", self._of_each(_lag))
@@ -71,11 +91,7 @@ class CopyInstruments:
         """Takes in an event; in the driver's thread."""
         match event:
             case Committed():
-                labels = self._labels(event.partition)
-                self._records(event.records, labels)
-                self._bytes(event.bytes, labels)
-                self._ranges(event.runs, labels)
-                self._transactions(1, labels)
+                self._totals[event.partition].add(event)
             case ProgressRead():
                 self._progress = event.progress
             case GenerationStarted():
@@ -89,6 +105,13 @@ class CopyInstruments:
 
     def _labels(self, tp: TopicPartition) -> Labels:
         return {"pipeline": self._pipeline, "topic": tp.topic, "partition": tp.partition}
+
+    def _total_of_each(self, total: Callable[[_Totals], int]) -> _Observer:
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            for tp, each in list(self._totals.items()):  # the driver's thread adds partitions meanwhile
+                yield Observation(total(each), self._labels(tp))
+
+        return observe
 
     def _of_each(self, value: Callable[[PartitionProgress], int | None]) -> _Observer:
         def observe(_: CallbackOptions) -> Iterator[Observation]:

@@ -13,6 +13,7 @@ from opentelemetry.sdk.resources import Resource
 
 from k2k_assets.core.log_fields import fields_of
 from k2k_assets.replication.slot_reports import Greeting, LogLine, Report
+from k2k_assets.telemetry.last_exports import LastExports
 
 _SEVERITIES = (
     (logging.CRITICAL, SeverityNumber.FATAL),
@@ -73,12 +74,15 @@ class ExportedLogs(logging.Handler):
 
 
 @contextmanager
-def exporting_logs(exporters: tuple[str, ...], resource: Resource) -> Iterator[ExportedLogs | None]:
+def exporting_logs(
+    exporters: tuple[str, ...], resource: Resource, last: LastExports | None = None
+) -> Iterator[ExportedLogs | None]:
     """Exports log lines while the context lasts; yields what takes those of slots, None without exporters.
 
     Args:
         exporters: `TelemetrySettings.logs`.
         resource: Who exports.
+        last: Ends the exporters; None: they have the time for all.
     """
     if not exporters:
         yield None
@@ -98,4 +102,4 @@ def exporting_logs(exporters: tuple[str, ...], resource: Resource) -> Iterator[E
         yield handler
     finally:
         ours.removeHandler(handler)
-        provider.shutdown()
+        (last or LastExports()).end(provider.shutdown)

@@ -15,6 +15,7 @@ from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.instruments import CopyInstruments
 from k2k_assets.telemetry.lag_seconds import LagSeconds
+from k2k_assets.telemetry.last_exports import LastExports
 from k2k_assets.telemetry.mapper_health import MapperWatch
 from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.mapper_listener import MapperListener
@@ -56,9 +57,11 @@ def exporting(
     watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
     with ExitStack() as stack:
         stack.callback(lag_seconds.close)  # after the last export, which asks for it
-        meter = stack.enter_context(metering(pipeline, settings, watch.health, who, waits))
-        tracer = stack.enter_context(tracing(settings.traces, who))
-        logs = stack.enter_context(exporting_logs(settings.logs, who))
+        last = LastExports()
+        # Metrics end first: they have most of the time.
+        logs = stack.enter_context(exporting_logs(settings.logs, who, last))
+        tracer = stack.enter_context(tracing(settings.traces, who, last))
+        meter = stack.enter_context(metering(pipeline, settings, watch.health, who, waits, last))
         spans = CopySpans(tracer, pipeline) if tracer else None
         hears: list[ReportListener] = [SlotInstruments(meter, pipeline)]
         if spans:
@@ -87,10 +90,11 @@ def exporting_mapper(
     settings = TelemetrySettings.read(environment, MAPPER_PORT, pipeline.metrics.prometheus.mapper_port)
     who = resource(environment, "k2k-offset-mapping")
     watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
+    last = LastExports()
     with (
-        metering(pipeline, settings, watch.health, who, waits) as meter,
-        tracing(settings.traces, who) as tracer,
-        exporting_logs(settings.logs, who),
+        exporting_logs(settings.logs, who, last),
+        tracing(settings.traces, who, last) as tracer,
+        metering(pipeline, settings, watch.health, who, waits, last) as meter,
     ):
         instruments = MapperInstruments(meter, pipeline, IndexEnds(pipeline).read)
         yield MapperListener(watch, instruments, PollSpans(tracer, pipeline) if tracer else None)

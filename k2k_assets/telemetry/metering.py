@@ -17,12 +17,11 @@ from k2k_assets.core.this_process import this_process
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.telemetry.endpoint import HealthReport, endpoint
 from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
+from k2k_assets.telemetry.last_exports import LastExports
 from k2k_assets.telemetry.settings import TelemetrySettings
 
 _log = logging.getLogger("k2k.telemetry")
 
-# A collector that is away may not keep a program that ends for long.
-_LAST_EXPORT_MS = 5000
 ALL_SERIES = View(instrument_name="*", aggregation_cardinality_limit=1_000_000)
 """Keeps each label set: the SDK puts all but 2000 of an instrument into one, and pipelines have more partitions."""
 
@@ -34,6 +33,7 @@ def metering(
     health: Callable[[], HealthReport],
     who: Resource,
     waits: bool = False,
+    last: LastExports | None = None,
 ) -> Iterator[Meter]:
     """Exports while the context lasts; yields what makes instruments.
 
@@ -43,6 +43,7 @@ def metering(
         health: Tells the health of the program.
         who: Who exports.
         waits: Whether the endpoint waits for an address that is taken.
+        last: Ends the exporters; None: they have the time for all.
 
     Raises:
         Refused: The endpoint's address cannot be used.
@@ -57,7 +58,7 @@ def metering(
             _log.info("metrics are at %s/metrics, the health of this instance at /health", address)
         readers = [_reader(exporter, pipeline, registry) for exporter in settings.exporters]
         provider = MeterProvider(readers, who, shutdown_on_exit=False, views=[ALL_SERIES])
-        stack.callback(provider.shutdown, timeout_millis=_LAST_EXPORT_MS)
+        stack.callback((last or LastExports()).end, provider.shutdown)
         yield provider.get_meter("k2k_assets")
 
 

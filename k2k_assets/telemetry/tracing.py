@@ -20,6 +20,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Committed, Event
 from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded
+from k2k_assets.telemetry.last_exports import LastExports
 
 COMMITS_A_SECOND = 5
 """The most commits of an instance that are spans, in a second."""
@@ -152,12 +153,13 @@ class TracedReports:
 
 
 @contextmanager
-def tracing(exporters: tuple[str, ...], resource: Resource) -> Iterator[Tracer | None]:
+def tracing(exporters: tuple[str, ...], resource: Resource, last: LastExports | None = None) -> Iterator[Tracer | None]:
     """Exports spans while the context lasts; yields what makes them, None without exporters.
 
     Args:
         exporters: `TelemetrySettings.traces`.
         resource: Who exports.
+        last: Ends the exporters; None: they have the time for all.
     """
     if not exporters:
         yield None
@@ -173,4 +175,4 @@ def tracing(exporters: tuple[str, ...], resource: Resource) -> Iterator[Tracer |
     try:
         yield provider.get_tracer("k2k_assets")
     finally:
-        provider.shutdown()
+        (last or LastExports()).end(provider.shutdown)

@@ -55,7 +55,8 @@ def main() -> None:
 
 
 def _row(lab: Lab, driver: DriverProcess, load: Load, size: int, pairs: int) -> list[str]:
-    off, on = [], []
+    off: list[Copied] = []
+    on: list[Copied] = []
     for number in range(pairs):
         for is_on in (False, True) if number % 2 else (True, False):
             (on if is_on else off).append(_copied(lab, driver, load, size, is_on))

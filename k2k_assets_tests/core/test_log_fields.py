@@ -10,7 +10,8 @@ import pytest
 
 from k2k_assets.core import log_fields
 from k2k_assets.core.log_fields import Field, about, fields_of, logged_with, note
-from k2k_assets.core.stops.reasons import ALL, SourceDeleted
+from k2k_assets.core.stops.catalog import ALL
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 
 ORDERS, RETURNS = TopicPartition("orders", 3), TopicPartition("returns", 0)

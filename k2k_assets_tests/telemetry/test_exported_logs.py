@@ -13,7 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from k2k_assets.core import log_fields
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.log_fields import about, logged_with
-from k2k_assets.core.stops.reasons import SourceDeleted
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.reporter import SlotReporter

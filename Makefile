@@ -19,7 +19,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all ui-test alerts-test screenshots storm bench bench-offsets lint style types docs lock clean
+.PHONY: help setup demo dev check test test-all ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,15 @@ docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-fil
 	$(BIN)/python -m k2k_assets.core.stops.page > docs/stops.md
 	$(BIN)/python -m k2k_assets.pipeline.json_schema > docs/pipeline.schema.json
 
+# In an environment of its own: nobody needs these tools to work on the project.
+dist: ## Build the sdist, of it the wheel, and check both: dist/
+	rm -rf dist $(VENV)-dist
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	$(VENV)-dist/bin/python -m build --outdir dist .
+	$(VENV)-dist/bin/python -m twine check --strict dist/*
+	rm -rf $(VENV)-dist build
+
 lock: ## Put the newest versions that pyproject.toml allows into constraints.txt
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
@@ -89,7 +98,7 @@ lock: ## Put the newest versions that pyproject.toml allows into constraints.txt
 	rm -rf $(VENV)-lock
 
 clean: ## Remove .venv, caches and build products (not Kafka's jars in your cache directory)
-	rm -rf $(VENV) $(VENV)-lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse artifacts
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-dist build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

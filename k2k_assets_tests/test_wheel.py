@@ -18,15 +18,18 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made of a copy: setuptools leaves its own things beside what it packs."""
-    copy, folder = tmp_path_factory.mktemp("tree") / "k2k", tmp_path_factory.mktemp("wheel")
+    """Made by `make dist` in a copy of the tree: of the sdist, and checked like that."""
+    copy = tmp_path_factory.mktemp("tree") / "k2k"
     copy.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "k2k_assets", copy / "k2k_assets", ignore=shutil.ignore_patterns("__pycache__"))
-    made = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*made, "--wheel-dir", str(folder), str(copy)], check=True, timeout=150)
-    (path,) = folder.iterdir()
+    made = subprocess.run(
+        ["make", "dist", f"PYTHON={sys.executable}"], cwd=copy, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
+    assert sorted(path.name.split("-")[0] for path in (copy / "dist").iterdir()) == ["k2k_assets"] * 2
+    (path,) = (copy / "dist").glob("*.whl")
     return path
 
 

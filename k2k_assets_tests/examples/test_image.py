@@ -1,0 +1,134 @@
+"""What the Dockerfile installs, by its own commands in an empty folder, without the development tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.examples.test_deploy import IMAGE, ROOT
+from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+OF_TESTS_ALONE = ("pytest", "mypy", "ruff", "hypothesis", "moto", "playwright", "import-linter", "dagster-dg-cli")
+
+
+class Image:
+    """The file system of the image, as far as the Dockerfile makes it.
+
+    Args:
+        root: Where it is.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "opt" / "k2k" / "bin"
+
+    def build(self) -> None:
+        """Copies and runs what the Dockerfile says; a place of the image is one below the folder."""
+        source = self.root / "src"
+        source.mkdir(parents=True)
+        (self.root / "etc").mkdir()
+        for names, _ in re.findall(r"^COPY (?!--)(.+) (\S+)$", IMAGE, re.MULTILINE):
+            for name in names.split():
+                if (ROOT / name).is_dir():
+                    shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    shutil.copy(ROOT / name, source)
+        for command in re.findall(r"^RUN (.+)$", IMAGE, re.MULTILINE):
+            here = re.sub(r"(?<![\w.'])/(opt|etc|var)/", rf"{self.root}/\1/", command)
+            done = subprocess.run(
+                ["bash", "-ec", here],
+                cwd=source,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                env=_environment(),
+                check=False,
+            )
+            assert done.returncode == 0, (here, done.stderr[-3000:])
+
+    def run(self, program: str, *arguments: str | Path, cwd: Path | None = None, **more: str) -> str:
+        """Runs a program of the image; returns what it said."""
+        done = subprocess.run(
+            [self.bin / program, *arguments], cwd=cwd or self.root, capture_output=True, text=True, timeout=180,
+            env=_environment() | more, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout + done.stderr
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the environment of the tests but where things are found."""
+    kept = ("PATH", "HOME", "JAVA_HOME", "K2K_CACHE", "LANG", "TMPDIR")
+    passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith(("PIP_", "SSL_"))}
+    return {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")} | passed
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    made = Image(tmp_path_factory.mktemp("image"))
+    made.build()
+    return made
+
+
+def _installed(image: Image) -> set[str]:
+    return {line.split("==")[0].lower() for line in image.run("pip", "freeze").splitlines() if "==" in line}
+
+
+def test_it_has_the_product_and_none_of_its_development_tools(image: Image) -> None:
+    names = _installed(image)
+    assert {"dagster", "pyspark", "starlette", "uvicorn", "dagster-postgres", "s3fs", "dagster-webserver"} <= names
+    assert not names & set(OF_TESTS_ALONE)
+    assert "k2k:x:10001:10001:" in (image.root / "etc" / "passwd").read_text()
+    assert (image.root / "var" / "lib" / "k2k" / "dagster").is_dir()
+
+
+def test_its_commands_work(image: Image, tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    image.run("k2k", "init", file, "--source", "s:9092", "--target", "t:9093")
+    assert "exactly once" in image.run("k2k", "validate", "-f", file)
+    for program in ("k2k", "k2k-tool", "k2k-offset-mapping"):
+        assert "0.1.0" in image.run(program, "--version")
+
+
+def test_its_code_location_and_its_component_load(image: Image, tmp_path: Path) -> None:
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    image.run("k2k", "init", folder / "orders.yaml", "--source", "s:9092", "--target", "t:9093")
+    said = image.run(
+        "dagster", "definitions", "validate", "-m", "k2k_assets.definitions", cwd=tmp_path,
+        K2K_PIPELINES=str(folder), K2K_HOME=str(tmp_path / "home"),
+    )  # fmt: skip
+    assert "k2k_assets.definitions" in said
+    image.run("python", "-c", "from k2k_assets import K2KPipelineComponent, build_k2k_assets")
+
+
+@pytest.mark.integration
+@pytest.mark.spark
+def test_it_copies_and_a_signal_ends_it_after_its_last_commit(
+    image: Image, clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("image"), 2)
+    produce(source, topic, [b"%d" % n for n in range(500)])
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    file = write_pipeline(tmp_path, source, target, [topic], features=features)
+    environment = _environment() | {"K2K_HOME": str(tmp_path / "home")}
+    with subprocess.Popen([image.bin / "k2k", "start", "-f", file], env=environment, stderr=subprocess.PIPE) as process:
+        try:
+            wait_until(lambda: len(read_all(target, topic)) == 500, 120.0, "the copy")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60.0) == 0
+        finally:
+            process.kill()

@@ -9,7 +9,8 @@ import click
 
 from k2k_assets_tests.storm.faults import FAULTS
 from k2k_assets_tests.storm.instances import Engine
-from k2k_assets_tests.storm.storm import Plan, storm
+from k2k_assets_tests.storm.plan import Plan
+from k2k_assets_tests.storm.storm import storm
 
 
 @click.command()
@@ -20,7 +21,7 @@ from k2k_assets_tests.storm.storm import Plan, storm
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
 @click.option("--stages", is_flag=True, help="With stages that change records.")
-@click.option("--both-ways", is_flag=True, help="With a second pipeline that copies back, and stages; without groups.")
+@click.option("--both-ways", is_flag=True, help="With a second pipeline that copies back, and stages.")
 @click.option("--only", multiple=True, type=click.Choice([fault.name for fault in FAULTS]), help="Only these faults.")
 def main(
     seconds: float,

@@ -73,6 +73,7 @@ class Environment:
             strike both.
 
     Attributes:
+        label: Begins the names of its processes.
         copiers: Instances that copy.
         mappers: Those that translate the positions of consumer groups.
     """
@@ -105,9 +106,9 @@ class Environment:
         self._registry_lock = threading.Lock()
         self._broker_locks = {"source": threading.Lock(), "target": threading.Lock()}
         self._trouble = dict.fromkeys(("source", "target", "registry"), time.monotonic())
-        label = "opposite-" if opposite else ""
-        self.copiers = Fleet(f"{label}instance", journal, self._troubled)
-        self.mappers = Fleet(f"{label}mapper", journal, self._troubled)
+        self.label = "opposite-" if opposite else ""
+        self.copiers = Fleet(f"{self.label}instance", journal, self._troubled)
+        self.mappers = Fleet(f"{self.label}mapper", journal, self._troubled)
         self._over = threading.Event()
         self._index_lock = threading.Lock()
 

@@ -86,6 +86,10 @@ class Fleet:
         for instance in self.running():
             self.unexpected.append(f"{instance.name} did not stop within {timeout:g} s\n{instance.last_words()}")
 
+    def last_words(self) -> str:
+        """The ends of the logs of those that run."""
+        return "\n".join(f"{instance.name}:\n{instance.last_words()}" for instance in self.running())
+
     def end(self) -> None:
         """Nothing lives on."""
         for instance in [*self._running, *self._ended]:

@@ -18,6 +18,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets_tests.support.both_ways import MARKER
 from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record, unique
 
 _SCHEMAS = 12
@@ -116,11 +117,13 @@ class Marked(Stages):
 
     Args:
         name: Of the pipeline, and of the one that copies back if there is one.
+        clusters: The ids of source and target, for markers that hold those; None: they hold the name.
         echoes: Whether the writer writes echoes, where no pipeline copies back.
     """
 
-    def __init__(self, name: str, echoes: bool = True) -> None:
+    def __init__(self, name: str, clusters: tuple[str, str] | None = None, echoes: bool = True) -> None:
         self._name = name
+        self._mark, self._echo = ((MARKER, held.encode()) for held in clusters or (name, name))
         self._echoes = echoes
         self._echoes_left = 0
 
@@ -138,10 +141,10 @@ class Marked(Stages):
             self._echoes_left = rng.randint(100, 400)
         is_echo = self._echoes_left > 0 or rng.random() < 0.1
         self._echoes_left = max(0, self._echoes_left - 1)
-        return record._replace(headers=[*(record.headers or []), self._marker]) if is_echo else record
+        return record._replace(headers=[*(record.headers or []), self._echo]) if is_echo else record
 
     def through(self, record: ReadRecord) -> ReadRecord | None:
-        if self._marker in record.headers:
+        if self._echo in record.headers:
             return None
         tracing = [
             ("__k2k_partition", b"%d" % record.partition),
@@ -149,14 +152,10 @@ class Marked(Stages):
             ("__k2k_topic", record.topic.encode()),
             ("__k2k_pipeline", self._name.encode()),
         ]
-        return record._replace(headers=[*record.headers, self._marker, *tracing])
+        return record._replace(headers=[*record.headers, self._mark, *tracing])
 
     def is_copy(self, record: ReadRecord) -> bool:
-        return self._marker in record.headers
-
-    @property
-    def _marker(self) -> tuple[str, bytes]:
-        return "__k2k_bidirectional", self._name.encode()
+        return self._mark in record.headers
 
 
 class Transformed(Stages):
@@ -223,20 +222,32 @@ class Together(Stages):
 
 
 @contextmanager
-def all_stages(directory: Path, both_ways: bool = False) -> Iterator[list[Stages]]:
+def all_stages(directory: Path) -> Iterator[list[Stages]]:
+    """All of them, for one direction.
+
+    Args:
+        directory: For the logs of registries.
+    """
+    with mapped_schemas(directory) as schemas:
+        yield [Together(Marked(unique("storm-marked")), Transformed(), schemas)]
+
+
+@contextmanager
+def stages_both_ways(directory: Path, clusters: tuple[str, str] | None) -> Iterator[list[Stages]]:
     """All of them, for each direction.
 
     Args:
         directory: For the logs of registries.
-        both_ways: Whether a second pipeline copies back.
+        clusters: Their ids, if markers hold those, and not the name of the pipelines.
     """
     name = unique("storm-both")
+    back = (clusters[1], clusters[0]) if clusters else None
     with mapped_schemas(directory) as schemas:
-        if not both_ways:
-            yield [Together(Marked(name), Transformed(), schemas)]
-            return
-        back = MappedSchemas(schemas.target, schemas.source)
-        yield [Together(Marked(name, echoes=False), Transformed(), each) for each in (schemas, back)]
+        opposite = MappedSchemas(schemas.target, schemas.source)
+        yield [
+            Together(Marked(name, ids, echoes=False), Transformed(), each)
+            for ids, each in ((clusters, schemas), (back, opposite))
+        ]
 
 
 @contextmanager

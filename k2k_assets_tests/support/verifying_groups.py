@@ -6,11 +6,11 @@ Pure, as `verifying` is: it looks at what was read from both clusters, and says 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from k2k_assets.control.group_versions import Version, parse
 from k2k_assets.control.mapping_records import MappingRecord
@@ -37,9 +37,23 @@ class Held(NamedTuple):
     answered: int | None
 
 
+class Judge(Protocol):
+    """Knows by the logs of both sides where a group has to go on that has read one partition."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing on the target to go on at."""
+
+    def skips(self, position: int, answer: int) -> bool:
+        """Whether a record that a group at `position` has not read lies before `answer` only."""
+
+    def repeats(self, position: int, answer: int) -> bool:
+        """Whether a group at `position` reads a record again at or after `answer` without need."""
+
+
 @dataclass(frozen=True)
 class Copies:
-    """Where the records of one source partition are on the target.
+    """Where the records of one source partition are on the target, if nobody else writes there.
 
     Attributes:
         offsets: Of the source's committed records, rising.
@@ -70,6 +84,11 @@ class Copies:
         before = list(accumulate((mapped.get(offset, -1) for offset in offsets), max))
         return cls(offsets, behind[::-1], before)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was copied."""
+        return not self.offsets
+
     def skips(self, position: int, answer: int) -> bool:
         """Whether a record that a group at `position` has not read lies before `answer` only."""
         index = bisect_left(self.offsets, position)
@@ -87,17 +106,24 @@ class GroupVerdict:
 
     Attributes:
         commits: Commits of mappers.
+        answers: Where both sides are written: what the product says of positions, how often.
         problems: What is wrong, in words.
     """
 
     commits: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+
+    def __add__(self, other: GroupVerdict) -> GroupVerdict:
+        """What was compared in both."""
+        answers, problems = self.answers + other.answers, [*self.problems, *other.problems]
+        return GroupVerdict(self.commits + other.commits, answers, problems)
 
 
 def verify_commits(
     commits: Iterable[GroupCommit],
     history: Mapping[GroupPartition, Sequence[Held]],
-    copies: Mapping[TopicPartition, Copies],
+    copies: Mapping[TopicPartition, Judge],
     prefix: str,
 ) -> GroupVerdict:
     """Every commit that a mapper ever made skips nothing for a position that the group held when it was looked at.
@@ -134,7 +160,7 @@ def verify_commits(
 def misplaced(
     held: Mapping[GroupPartition, int],
     positions: Mapping[GroupPartition, int],
-    copies: Mapping[TopicPartition, Copies],
+    copies: Mapping[TopicPartition, Judge],
 ) -> list[str]:
     """Groups that are not where they belong, once all is quiet and a mapper has looked.
 
@@ -146,7 +172,7 @@ def misplaced(
     words = []
     for (group, partition), position in sorted(positions.items()):
         of_partition, answer = copies[partition], held.get((group, partition))
-        if not of_partition.offsets:
+        if of_partition.is_empty:
             continue
         name = f"group {group}, {partition}: at {position} on the source"
         if answer is None:

@@ -83,7 +83,7 @@ def _module(name: str, folders: Sequence[str]) -> ModuleType:
         exec(compile(source, spec.origin or name, "exec"), module.__dict__)
     except Refused:
         raise
-    except Exception as error:  # whatever a module of others raises
+    except (Exception, SystemExit) as error:  # whatever a module of others raises
         raise Refused(f"the module {name} cannot be imported: {type(error).__name__}: {error}") from error
     sys.modules[name], _digests[name] = module, _digest(source)
     return module

@@ -199,6 +199,31 @@ def test_a_record_for_which_the_rule_fails(
     assert (made.stopped[0] if made.stopped else None, sorted(made.dead)) == (stopped, dead)
 
 
+DEEP = b"[" * 800 + b'{"a":1}' + b"]" * 800
+
+
+@pytest.mark.parametrize("rule", [
+    {"filter": {"value": "a", "equals": 1}}, {"mask": [{"value": "a", "hash": "sha256"}]}, {"drop": [{"value": "a"}]},
+])  # fmt: skip
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (b'{"name": "caf\xe9", "a": 1}', "its value has no fields: it is not JSON (a text in it is not UTF-8)"),
+        (b'{"caf\xe9": 1}', "its value has no fields: it is not JSON (a text in it is not UTF-8)"),
+        (b'{"name": "\\ud800"}', "its value has no fields: it is not JSON (Input data was truncated)"),
+        (DEEP, "its JSON is nested too deeply"),
+        (b"[" * 100_000, "its value has no fields: it is not JSON (maximum recursion depth exceeded"),
+    ],
+    ids=["Latin-1", "Latin-1 name", "half a character", "deep", "endless"],
+)
+def test_json_that_cannot_be_read_fails_for_its_record_alone(rule: dict[str, Any], payload: bytes, said: str) -> None:
+    """Each of them in a batch with others, for which the rule does what it does."""
+    made = batch([b'{"a": 1}', payload, b'{"a": 1}'])
+    transforms({**rule, "onError": "deadLetter", "deadLetters": "dead"}).apply(made)
+    assert made.left_out == [None, "transform[0].deadLetters", None]
+    assert made.dead[1].failure.words.startswith(said)
+
+
 def test_of_several_rules_that_stop_the_first_record_counts() -> None:
     made = batch([b'{"a": 1}', b'{"a": "x"}', b"broken"], keys=[b"{}", b"broken", b"{}"])
     transforms({"drop": [{"value": "a"}]}, {"drop": [{"key": "a"}]}).apply(made)

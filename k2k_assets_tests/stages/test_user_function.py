@@ -133,6 +133,45 @@ def test_what_it_may_not_return(function: Any, said: str) -> None:
     assert words.startswith(said)
 
 
+class _Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
+_Panic.__module__ = "pyo3_runtime"
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (_Panic("index out of bounds"), "_Panic: index out of bounds"),
+        (ValueError(b"caf\xe9".decode(errors="surrogateescape")), "ValueError: caf\\udce9"),
+        (_Mute(), "_Mute: (its text cannot be made: RuntimeError)"),
+        (ValueError("x" * 1000), "ValueError: " + "x" * 288 + "..."),
+    ],
+)
+def test_whatever_it_raises_is_told_as_text_that_can_be_written(error: BaseException, said: str) -> None:
+    def function(records: pa.RecordBatch) -> pa.RecordBatch:
+        raise error
+
+    ((index, words),) = run(function, batch([b"a"]))
+    assert (index, words) == (0, said)
+    assert words.encode()
+
+
+def test_an_interrupt_from_outside_is_no_fault_of_a_record() -> None:
+    def function(records: pa.RecordBatch) -> pa.RecordBatch:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(function, batch([b"a", b"b"]))
+
+
 def test_records_in_another_order_are_refused() -> None:
     faults = run(lambda records: records.take(pa.array(list(reversed(range(len(records)))))), batch([b"a", b"b"]))
     assert faults == []  # in halves each order is right: what becomes of a record depends on it alone

@@ -150,6 +150,6 @@ def assert_transformed(
         assert len(on_target) == len(wanted)
     for partition in {r.partition for r in read}:
         # In order, also where some are there a second time.
-        copies = list(dict.fromkeys(r.value for r in on_target if r.partition == partition))
-        assert copies == [value for (p, _), (_, value, _, _) in wanted.items() if p == partition]
+        copies = list(dict.fromkeys(str(r.content) for r in on_target if r.partition == partition))
+        assert copies == [str(content) for (p, _), content in wanted.items() if p == partition]
     return len(offsets - wanted.keys())

@@ -38,8 +38,10 @@ class Document:
         self._before = payload[:PREFIX] if framed else b""
         try:
             self.content: Any = _decoder.decode(payload[PREFIX:] if framed else payload)
+        # What the record holds is not told: it may be what a mask is to hide.
+        except UnicodeDecodeError:
+            raise RecordFault("it is not JSON (a text in it is not UTF-8)") from None
         except (msgspec.DecodeError, RecursionError) as error:
-            # What the record holds is not told: it may be what a mask is to hide.
             raise RecordFault(f"it is not JSON ({error})") from None
         self.is_changed = False
 

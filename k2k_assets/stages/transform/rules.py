@@ -77,6 +77,8 @@ class Rule:
                 change(batch, index)
         except RecordFault as fault:
             return self._fail(batch, index, str(fault))
+        except RecursionError:  # lists in lists, hundreds deep
+            return self._fail(batch, index, "its JSON is nested too deeply")
         return True
 
     def call_function(self, batch: Batch) -> None:

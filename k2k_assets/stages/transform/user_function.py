@@ -62,10 +62,14 @@ class UserFunction:
 
     def _in_halves(self, given: pa.RecordBatch, indices: Sequence[int]) -> Iterator[Returned]:
         try:
-            yield _checked(given, self._function(given), indices)
-            return
-        except Exception as error:  # whatever the code of others raises
+            returned = _checked(given, self._function(given), indices)
+        except BaseException as error:
+            if not _is_of_the_function(error):
+                raise
             fault = error
+        else:
+            yield returned
+            return
         half = len(indices) // 2
         if not half:
             yield Returned(indices, (), {}, _words(fault))
@@ -134,6 +138,17 @@ def take(batch: Batch, returned: Returned, rule: str) -> None:
         batch.set_headers(index, headers)
 
 
-def _words(error: Exception) -> str:
-    words = f"{type(error).__name__}: {error}"
+def _is_of_the_function(error: BaseException) -> bool:
+    """Whether the code of others has raised an error: sys.exit(), and what Rust's libraries call a panic, are none of
+    Python's exceptions. Nor are interrupts, which come from outside."""
+    return isinstance(error, Exception | SystemExit) or type(error).__module__ == "pyo3_runtime"
+
+
+def _words(error: BaseException) -> str:
+    """What a function raised, as text that can be written: it may quote bytes of a record that are no UTF-8."""
+    try:
+        said = str(error)
+    except Exception as broken:
+        said = f"(its text cannot be made: {type(broken).__name__})"
+    words = f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
     return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."

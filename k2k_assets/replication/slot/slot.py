@@ -27,6 +27,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.dead_letter_topics import without_dead_letter_topic
 from k2k_assets.replication.slot.read_back import count_records
 from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot.session import Session
@@ -125,7 +126,7 @@ class Slot:
                 except SourceStopped as error:
                     self._stop(self._of_topic(error.partition.topic), error.reason)
                 except Undeliverable as error:
-                    self._refused(error, progressed=self._memory.commits > commits)
+                    self._refused(error, target, progressed=self._memory.commits > commits)
                 gc.collect()
 
     def _session(self, stack: ExitStack, source: Cluster, target: Cluster) -> bool:
@@ -176,10 +177,10 @@ class Slot:
             read_back=partial(count_records, target, reader),
         )
 
-    def _refused(self, error: Undeliverable, progressed: bool) -> None:
+    def _refused(self, error: Undeliverable, target: Cluster, progressed: bool) -> None:
         """Stops the topic of a record that the target refuses, once it is known which record it is."""
         if not error.final or error.index is None:
-            self._wait(Restart(error.why), progressed)
+            self._wait(self._cause(Restart(error.why), target), progressed)
             return
         sent = error.sent
         offset = sent.offsets[error.index]
@@ -187,13 +188,18 @@ class Slot:
         self._stop(self._of_topic(sent.source.topic), reason)
 
     def _cause(self, error: Exception, target: Cluster) -> Exception:
-        """Stops topics that the principal may not write to any more; returns the cause of an error, or the error."""
-        if isinstance(error, Forbidden):
-            try:
-                for tp, reason in revoked(self._plan, target, error).items():
-                    self._stop([tp], reason)
-            except (Forbidden, K2KError) as more:
-                return more
+        """Stops topics that cannot be written any more; returns the cause of an error, or the error."""
+        if not isinstance(error, Restart):
+            return error
+        try:
+            stopped: dict[TopicPartition, StopReason] = {**without_dead_letter_topic(self._plan, target)}
+            if isinstance(error, Forbidden):
+                stopped |= revoked(self._plan, target, error)
+        except (Forbidden, K2KError) as more:
+            return more if isinstance(error, Forbidden) else error
+        for tp, reason in stopped.items():
+            if tp not in self._memory.stopped.reasons:
+                self._stop([tp], reason)
         return error
 
     def _of_topic(self, topic: str) -> list[TopicPartition]:

@@ -53,6 +53,7 @@ def test_codes_never_change() -> None:
         "header-key-not-utf8",
         "record-refused",
         "transform-failed",
+        "dead-letters-deleted",
         "schema-not-found",
         "registry-login-refused",
         "schema-of-other-topic",

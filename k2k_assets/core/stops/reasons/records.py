@@ -167,3 +167,44 @@ class TransformFailed(StopReason, code="transform-failed"):
     @classmethod
     def example(cls) -> Self:
         return cls(ORDERS, 42, "transform[0]", "KeyError: 'country'")
+
+
+@dataclass(frozen=True)
+class DeadLettersDeleted(StopReason, code="dead-letters-deleted"):
+    """The topic for records for which a rule of `transform` fails does not exist.
+
+    Attributes:
+        cluster: The cluster, in words.
+        topic: The source topic.
+        dead_letters: The topic that is gone.
+    """
+
+    title = "the topic for dead letters was deleted"
+    meaning = (
+        "A rule with `onError: deadLetter` has nowhere to send records for which it fails. What was in the topic is "
+        "gone; nothing was skipped."
+    )
+    advice = (
+        "Start again: with `features.autoCreateTopics: enabled` the topic is created anew, else create it first. Or "
+        "give the rule another `deadLetters` or `onError`. Copying goes on where it stopped."
+    )
+
+    cluster: str
+    topic: str
+    dead_letters: str
+
+    def found(self) -> str:
+        return (
+            f"the topic {self.dead_letters} was deleted on the {self.cluster}, to which records of {self.topic} go for "
+            "which a rule of transform fails (deadLetters)"
+        )
+
+    def to_do(self) -> str:
+        return (
+            f"Create {self.dead_letters} (a start does, with features.autoCreateTopics enabled), or give the rule "
+            "another deadLetters or onError, and start again. Nothing was skipped, the next start copies on from here"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls("target cluster at kafka-b:9092", "orders", "orders.dead")

@@ -88,12 +88,14 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
         "create-dagster": partial(_check_run_in_a_project, page),
         "dg": partial(_check_run_in_a_project, page),
         "python": _check_python,
-        "pip": _check_wheel,
+        "python3": _check_environment,
+        "pip": _check_installation,
+        "systemctl": _check_units,
         "promtool": _check_promtool,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
     }
-    check = checks.get(program)
+    check = checks.get(Path(program).name)
     assert check, f"{page}: nobody checks `{program}`"
     check(arguments)
 
@@ -132,9 +134,27 @@ def _check_python(arguments: list[str]) -> None:
     assert module == "pytest" or path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
 
 
-def _check_wheel(arguments: list[str]) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert arguments == ["install", f"k2k_assets-{version}-py3-none-any.whl"]  # k2k_assets_tests/test_wheel.py makes it
+def _check_environment(arguments: list[str]) -> None:
+    assert arguments[:2] == ["-m", "venv"]  # k2k_assets_tests/examples/test_image.py makes one
+
+
+def _check_installation(arguments: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    command, what = arguments
+    name, _, extras = what.rstrip("]").partition("[")
+    # k2k_assets_tests/test_wheel.py makes the wheel, k2k_assets_tests/examples/test_image.py installs it with its extras
+    assert (command, name) in {
+        ("install", f"k2k_assets-{project['version']}-py3-none-any.whl"),
+        ("install", "k2k-assets"),
+    }
+    assert set(filter(None, extras.split(","))) <= project["optional-dependencies"].keys()
+
+
+def _check_units(arguments: list[str]) -> None:
+    units = {path.stem.rstrip("@") for path in (ROOT / "examples" / "deploy" / "systemd").glob("*.service")}
+    command, *names = [one for one in arguments if not one.startswith("-")]
+    assert command in {"enable", "restart"}
+    assert {name.partition("@")[0] for name in names} <= units
 
 
 def _check_promtool(arguments: list[str]) -> None:
@@ -175,6 +195,7 @@ def test_make_alone_lists_the_targets() -> None:
         "help",
         "setup",
         "demo",
+        "dist",
         "dev",
         "check",
         "test",
@@ -194,7 +215,7 @@ def test_make_alone_lists_the_targets() -> None:
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 17
+        == 18
     )
 
 

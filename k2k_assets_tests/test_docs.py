@@ -142,7 +142,7 @@ def _check_installation(arguments: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     command, what = arguments
     name, _, extras = what.rstrip("]").partition("[")
-    # k2k_assets_tests/test_wheel.py makes the wheel, k2k_assets_tests/examples/test_image.py installs it with its extras
+    # test_wheel.py makes the wheel, examples/test_image.py installs it with its extras
     assert (command, name) in {
         ("install", f"k2k_assets-{project['version']}-py3-none-any.whl"),
         ("install", "k2k-assets"),

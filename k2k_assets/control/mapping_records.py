@@ -14,6 +14,7 @@ from msgspec import field
 
 from k2k_assets.core import wire
 from k2k_assets.core.runs import Run
+from k2k_assets.pipeline import Pipeline
 
 VERSION = 1
 
@@ -54,6 +55,28 @@ class DroppedBy(wire.Fields, frozen=True):
     ranges: tuple[tuple[int, int], ...]
 
 
+class BothWays(wire.Fields, frozen=True):
+    """How a bidirectional pipeline copied.
+
+    Attributes:
+        mode: `bidirectional.mode`: whose copies were left out.
+        shared: Whether others write to its target topics as well (`Pipeline.shares_targets`).
+        exactly_once: Whether each record was copied once. Otherwise copies may lie on the target that no mapping record
+            answers for.
+    """
+
+    mode: str
+    shared: bool
+    exactly_once: bool
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> BothWays | None:
+        """How a pipeline copies; None if it is not bidirectional."""
+        if not pipeline.features.bidirectional_replication:
+            return None
+        return cls(pipeline.bidirectional.mode, pipeline.shares_targets, pipeline.features.exactly_once)
+
+
 class _Value(wire.Value, frozen=True):
     pipeline: str
     cluster: str
@@ -68,6 +91,7 @@ class _Value(wire.Value, frozen=True):
     settings: str | None = None
     override: str | None = None
     dropped: tuple[DroppedBy, ...] = ()
+    both_ways: BothWays | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +117,8 @@ class MappingRecord:
         settings: Fingerprint of the settings of the copy (`control/copy_settings.py`); None in records of releases that
             did not note it.
         dropped: The records that were left out on purpose, by rule. The ranges of all rules are disjoint.
+        both_ways: How a bidirectional pipeline copied; None if it was not bidirectional. So those learn it who do not
+            have its file.
     """
 
     group: str
@@ -111,6 +137,7 @@ class MappingRecord:
     override: str | None = None
     settings: str | None = None
     dropped: tuple[DroppedBy, ...] = ()
+    both_ways: BothWays | None = None
 
     version: ClassVar[int] = VERSION
 

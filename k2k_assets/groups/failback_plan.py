@@ -65,11 +65,13 @@ class Pipe:
         map_of: Returns the map of a partition in `copied.positions`.
         routing: Routing of the pipeline.
         copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
+        exactly_once: Partitions all copies of which are mapped, though `copied.source_ends` tells of an end.
     """
 
     map_of: WholeMapOf
     routing: Routing
     copied: CopiedAtCut
+    exactly_once: Collection[TopicPartition] = ()
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition with today's topic id."""
@@ -135,7 +137,7 @@ def plan_failback(
     reverse: Pipe | None = None,
     target_logs: Mapping[TopicPartition, int] | None = None,
     offline_partitions: Collection[TopicPartition] = (),
-    is_both_ways: bool = False,
+    shared: Collection[TopicPartition] = (),
 ) -> list[FailbackPlan]:
     """Plans the return of groups to the source.
 
@@ -149,7 +151,8 @@ def plan_failback(
         target_logs: High watermark of each target partition, read after the positions. A position beyond it belongs to
             a former log, so it is not known what was read. None: no such check.
         offline_partitions: Source partitions without a leader, of which it is not known whether they have a record.
-        is_both_ways: Whether records are written on the target as well, so that nothing is known without `reverse`.
+        shared: Source partitions whose target partitions are written by others too, so that nothing is known of them
+            without `reverse`.
 
     Returns:
         One plan for each group with a commit in a target partition, by name.
@@ -160,7 +163,7 @@ def plan_failback(
         for source in sources:
             fed[source] += targets
     fed_by = Counter(target for targets in fed.values() for target in targets)
-    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions, is_both_ways)
+    planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions, shared)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
@@ -195,7 +198,7 @@ class _Planner:
     target_logs: Mapping[TopicPartition, int]
     fed_by: Mapping[TopicPartition, int]
     offline_partitions: Collection[TopicPartition]
-    is_both_ways: bool = False
+    shared: Collection[TopicPartition] = ()
     _back_to: dict[TopicPartition, tuple[Set[Target], bool]] | None = None
     _went_to: dict[TopicPartition, list[TopicPartition]] = field(default_factory=dict)
 
@@ -278,7 +281,7 @@ class _Planner:
         copied_back = self._copied_back(source)
         if copied_back and (len(targets) > 1 or copied_back != set(targets)):
             return NO_OFFSET, TranslationState.UNKNOWN, 0
-        if self.is_both_ways and not copied_back and not all(self._is_copied_back(tp, source) for tp in targets):
+        if source in self.shared and not copied_back and not all(self._is_copied_back(tp, source) for tp in targets):
             return NO_OFFSET, TranslationState.UNKNOWN, 0
         if len(targets) > 1:
             read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
@@ -299,7 +302,8 @@ class _Planner:
         if here is None:
             return NO_OFFSET, TranslationState.UNKNOWN, 0
         mapping, other = self.pipe.map_of(source), reverse.map_of(target)
-        end = None if reverse.copied.source_ends is None else reverse.copied.source_ends.get(target, _FAR)
+        ends = None if target in reverse.exactly_once else reverse.copied.source_ends
+        end = None if ends is None else ends.get(target, _FAR)
         log = LogHere(here.start, here.end, end, self.pipe.copied.source_ends is not None)
         sides = mapping, self.pipe.target(target), other, reverse.target(source)
         unread = first_unread_back(*sides, np.array([position]), log)

@@ -16,12 +16,15 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
 from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
+from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
-from k2k_assets.pipeline.reverse import reverse_of
+from k2k_assets.pipeline.reverse import is_told_by_mappings, reverse_of
+from k2k_assets.translation.both_sides import as_noted, shared_partitions
+from k2k_assets.translation.reverse_mappings import REMEDY
 
 log = logging.getLogger("k2k.groups")
 
@@ -62,14 +65,17 @@ def failback_plans(
             )
         )
         back: FollowedMappings | None = None
+        noted, shared = _both_ways(pipeline, forth)
         if reverse is not None:
             back = stack.enter_context(_reverse_mappings(reverse, source, target, patience))
-        elif pipeline.shares_targets:
-            back = stack.enter_context(FollowedMappings(reverse_of(pipeline), target, source, patience=patience))
+        elif noted.shares_targets:
+            back = _whatever_copies_back(noted, forth, clusters, patience)
+            if back:
+                stack.enter_context(back)
         # Read before the cuts, so that all records that the groups have read lie below the cuts.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
-        pipe = _pipe(forth, pipeline)
+        pipe = _pipe(forth, None if pipeline.features.exactly_once else {})
         starts, ends, offline = ranges_where_led(source, pipe.copied.positions, "latest")
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
@@ -81,11 +87,39 @@ def failback_plans(
             pipe,
             source_ends,
             pipeline.groups.offset_guard_prefix,
-            _pipe(back, reverse or pipeline, target_logs) if back else None,
+            _pipe_back(back, reverse, target) if back else None,
             target_logs,
             frozenset(offline),
-            is_both_ways=pipeline.shares_targets,
+            shared=shared,
         )
+
+
+def _both_ways(pipeline: Pipeline, forth: FollowedMappings) -> tuple[Pipeline, frozenset[TopicPartition]]:
+    """The pipeline, bidirectional if its mappings say so, and the source partitions whose target others write to."""
+    if not is_told_by_mappings(pipeline):
+        return pipeline, frozenset(forth.mapped) if pipeline.shares_targets else frozenset()
+    shared = shared_partitions(forth, forth.mapped.values())
+    noted = as_noted(pipeline, forth, shared)
+    return noted, frozenset(tp for tp, source in forth.mapped.items() if source in shared)
+
+
+def _whatever_copies_back(
+    pipeline: Pipeline, forth: FollowedMappings, clusters: tuple[Pipeline, Cluster, Cluster], patience: float
+) -> FollowedMappings | None:
+    """Opens the mappings of the pipeline back by their names; None if there are none: then positions are unknown."""
+    given, source, target = clusters
+    routing, topics = forth.routing, {tp.topic for tp in forth.mapped}
+    same_names = None if given.shares_targets else all(routing.target_if_any(topic) == topic for topic in topics)
+    try:
+        return FollowedMappings(reverse_of(pipeline, same_names), target, source, patience=patience)
+    except Refused as error:
+        if given.shares_targets:
+            raise
+        log.warning(
+            "the mapping records say that both sides are written, and the mappings of the pipeline back cannot be "
+            "read: %s. Positions are unknown: give its file with --reverse-file, or %s", error, REMEDY,
+        )  # fmt: skip
+        return None
 
 
 def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patience: float) -> FollowedMappings:
@@ -99,18 +133,25 @@ def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patie
     )
 
 
-def _pipe(mappings: FollowedMappings, pipeline: Pipeline, ends: Mapping[TopicPartition, int] | None = None) -> Pipe:
+def _pipe(mappings: FollowedMappings, ends: Mapping[TopicPartition, int] | None) -> Pipe:
     """A pipeline's mappings at a cut taken now.
 
     Args:
         mappings: The mappings.
-        pipeline: The pipeline, which tells the delivery mode.
-        ends: Ends of the partitions that it copies; they count at least once only.
+        ends: At least once: ends of the partitions that it copies, as far as they are needed. None with exactly-once.
     """
-    copied = mappings.cut()
-    if not pipeline.features.exactly_once:
-        copied = replace(copied, source_ends=ends or {})
-    return Pipe(mappings.map_of, mappings.routing, copied)
+    return Pipe(mappings.map_of, mappings.routing, replace(mappings.cut(), source_ends=ends))
+
+
+def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, target: Cluster) -> Pipe:
+    """The mappings of the pipeline back; without its file its mapping records tell the delivery mode."""
+    pipe = _pipe(mappings, None)
+    if reverse and reverse.features.exactly_once:
+        return pipe
+    # Read after the cut: so unmapped copies on the source are of records below these ends.
+    ends = offsets_where_led(target, mappings.mapped, "latest").offsets
+    exactly_once = () if reverse else {tp for tp, s in mappings.mapped.items() if is_exactly_once(mappings.ways_of(s))}
+    return replace(pipe, copied=replace(pipe.copied, source_ends=ends), exactly_once=exactly_once)
 
 
 def _settled(found: Fetched, cluster: Cluster) -> Fetched:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
@@ -132,6 +133,10 @@ class FollowedMappings:
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
         return self._live.other_cluster_into(topic)
+
+    def ways_of(self, source: SourcePartition) -> frozenset[BothWays | None]:
+        """How a source partition was copied (`LiveMappings.ways_of`)."""
+        return self._live.ways_of(source)
 
     def others_of(self, partition: TopicPartition) -> Mapping[str, PartitionMap]:
         """The maps of a source partition in `mapped` by other pipelines' mappings, by their `group.id`."""

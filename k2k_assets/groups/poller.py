@@ -170,6 +170,7 @@ class Poller:
             offline_partitions=found.offline_partitions,
             held_back=held_back,
             unproven=found.unproven,
+            repeated_back=found.repeated_back,
             seconds=time.monotonic() - started,
             mapped_ends=found.mapped_ends,
             records_read=found.records_read,

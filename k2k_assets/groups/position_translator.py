@@ -15,8 +15,9 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.groups import Answer, translate_groups
-from k2k_assets.translation.reverse_mappings import ReverseMappings
+from k2k_assets.translation.other_way import OtherWay
 
 _FAR = 2**62
 
@@ -36,6 +37,7 @@ class TranslatedGroups:
             to do.
         mapped_ends: The source offset up to which the mappings of each source partition are known.
         records_read: Number of mapping records read so far.
+        repeated_back: Target partitions whose records the pipeline back may have copied more than once.
     """
 
     answers: dict[str, list[Answer]]
@@ -46,6 +48,7 @@ class TranslatedGroups:
     unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
     mapped_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
     records_read: int = 0
+    repeated_back: frozenset[TopicPartition] = frozenset()
 
 
 class PositionTranslator:
@@ -77,10 +80,8 @@ class PositionTranslator:
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
         self._patience = patience
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
-        # Where records are written on the target as well, these tell which of them a group has read.
-        self._reverse: ReverseMappings | None = None
-        if pipeline.shares_targets:
-            self._reverse = ReverseMappings(pipeline, source, target, self._mappings.other_cluster_into)
+        # Where records are written on the target as well, this tells which of them a group has read.
+        self._both_sides = BothSides(pipeline, source, target, self._mappings)
 
     def refresh(self) -> set[str]:
         """The mapped source topics; the caller reads positions in them after this and before `translate`.
@@ -111,15 +112,15 @@ class PositionTranslator:
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
             source_logs=source_logs,
         )
-        if self._reverse:
-            self._reverse.catch_up(self._patience)
+        self._both_sides.catch_up(self._mappings.mapped.values(), self._patience)
+        other_way = self._both_sides.other_way
         answers = translate_groups(
             groups,
             lambda tp, lowest, _: self._mappings.map_of(tp, lowest),
             self._mappings.routing,
             copied,
             self._pipeline.groups.offset_guard_prefix,
-            self._reverse.other_way if self._reverse else None,
+            other_way,
         )
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
@@ -127,15 +128,26 @@ class PositionTranslator:
         now = offsets_where_led(self._target, copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
-        unproven = self._unproven(answers, copied.topic_ids) if self._reverse else {}
-        read = self._mappings.mapped_ends(), self._mappings.records_read
-        return TranslatedGroups(answers, source_ends, ends, offline, self._not_begun(groups), unproven, *read)
+        shared = self._shared(answers, copied.topic_ids, other_way) if other_way else {}
+        unknown = {at: target for at, (target, state) in shared.items() if state is TranslationState.UNKNOWN}
+        return TranslatedGroups(
+            answers,
+            source_ends,
+            ends,
+            offline,
+            self._not_begun(groups),
+            unproven={at: why for at, target in unknown.items() if (why := self._both_sides.why_unknown(target))},
+            repeated_back=frozenset(
+                at for at, (target, _) in shared.items() if other_way and not other_way.is_exactly_once(target)
+            ),
+            mapped_ends=self._mappings.mapped_ends(),
+            records_read=self._mappings.records_read,
+        )
 
     def close(self) -> None:
         """Closes the clients."""
         self._mappings.close()
-        if self._reverse:
-            self._reverse.close()
+        self._both_sides.close()
 
     def __enter__(self) -> PositionTranslator:
         return self
@@ -148,17 +160,18 @@ class PositionTranslator:
         matches = self._pipeline.selection.matches
         return frozenset(tp for tp in standing - self._mappings.known if matches(tp.topic))
 
-    def _unproven(
-        self, answers: Mapping[str, Sequence[Answer]], topic_ids: Mapping[str, str]
-    ) -> dict[TopicPartition, str]:
-        assert self._reverse
-        unknown = {
-            answer.target: Target(answer.target.topic, topic_ids.get(answer.target.topic, ""), answer.target.partition)
-            for of_group in answers.values()
-            for answer in of_group
-            if answer.state is TranslationState.UNKNOWN
-        }
-        return {at: why for at, target in unknown.items() if (why := self._reverse.why_unknown(target))}
+    def _shared(
+        self, answers: Mapping[str, Sequence[Answer]], topic_ids: Mapping[str, str], other_way: OtherWay
+    ) -> dict[TopicPartition, tuple[Target, TranslationState]]:
+        """The target partitions with an answer that others write to, each with the worst state, which is unknown."""
+        sources = {tp for tp, source in self._mappings.mapped.items() if other_way.concerns(source)}
+        found: dict[TopicPartition, tuple[Target, TranslationState]] = {}
+        for answer in (answer for of_group in answers.values() for answer in of_group):
+            at = answer.target
+            is_known_bad = at in found and found[at][1] is TranslationState.UNKNOWN
+            if not is_known_bad and any(tp in sources for tp, _ in answer.sources):
+                found[at] = Target(at.topic, topic_ids.get(at.topic, ""), at.partition), answer.state
+        return found
 
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""

@@ -79,6 +79,7 @@ class PollResult:
         held_back: Why the groups are held back; empty if they are not.
         unproven: Target partitions in which positions are unknown because others write there, with the reason and what
             to do.
+        repeated_back: Target partitions whose records the pipeline back may have copied more than once.
         seconds: Duration of the poll.
         mapped_ends: The source offset up to which the mappings of each source partition are known.
         records_read: Number of mapping records that this mapper has read so far.
@@ -98,6 +99,7 @@ class PollResult:
     moved_by: str = ""
     held_back: str = ""
     unproven: Mapping[TopicPartition, str] = field(default_factory=dict)
+    repeated_back: frozenset[TopicPartition] = frozenset()
     seconds: float = 0.0
     mapped_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
     records_read: int = 0

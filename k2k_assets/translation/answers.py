@@ -79,7 +79,7 @@ def on_target(
     of_another_log = np.zeros(positions.shape, dtype=np.bool_) if log_end is None else positions > log_end
     answers = []
     for target in targets:
-        if other_way:
+        if other_way and other_way.concerns(mapping.source):
             end = (stable or {}).get(_place(target))
             unread = _both_ways(routes, mapping, target, positions, other_way, end, log_end)
             found = unknown_where(of_another_log, Translated(unread.offsets, unread.states))
@@ -165,10 +165,9 @@ def both_ways_back(
             continue
         start, end = routes.source.starts.get(place), stable.get(place)
         unread = unproven(len(positions))
-        is_bounded = target_end is not None or not routes.at_least_once
-        if start is not None and end is not None and is_bounded and routes.is_alone(place.topic):
-            far = target_end if routes.at_least_once else None
-            unread = other_way.first_unread_back(mapping, target, positions, (start, end), far)
+        if start is not None and end is not None and routes.is_alone(place.topic):
+            sides = mapping, target, positions, (start, end), target_end
+            unread = other_way.first_unread_back(*sides, repeats=routes.at_least_once)
         found = _clamped(place, Translated(unread.offsets, unread.states), routes.source)
         answers.append(found._replace(again=unread.again))
     return answers or [nowhere(len(positions))]

@@ -104,7 +104,7 @@ def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, 
         translator.pipeline.routing,
         _copied(translator, sources),
         translator.pipeline.groups.offset_guard_prefix,
-        translator.reverse.other_way if translator.reverse else None,
+        translator.other_way,
     )
     starts = translator.cut.starts
     rows = {}
@@ -165,7 +165,7 @@ def _read(
 
 
 def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
-    if translator.reverse:
+    if translator.other_way and translator.other_way.concerns(mapping.source):
         return _both_ways_back(translator, mapping, read)
     if len(read) != 1:
         offset, state = combine_back(mapping, read)

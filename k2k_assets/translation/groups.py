@@ -199,7 +199,7 @@ class _Translation:
             return _unknown(len(positions)), again
         if mapping is None or ends is None:
             return _not_replicated(len(positions)), again
-        if self.other_way is None:
+        if self.other_way is None or not self.other_way.concerns(mapping.source):
             found = translate(mapping, self._identified(target), positions, ends.start, alone=True)
         else:
             far = None if self.copied.source_ends is None else self.copied.source_ends.get(source, _BEYOND)
@@ -235,7 +235,7 @@ class _Translation:
             ]
             ends = self.copied.ends.get(target)
             combined = _unknown(len(names)) if target in self.copied.offline_partitions else _not_replicated(len(names))
-            if self.other_way:
+            if self.other_way and any(mapping and self.other_way.concerns(mapping.source) for mapping in maps):
                 combined = _unknown(len(names))
             elif feeds and ends:
                 combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))

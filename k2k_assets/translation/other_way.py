@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
+from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.reverse import FirstUnread, LogHere, first_unread
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
 
@@ -19,14 +19,26 @@ class OtherWay:
 
     Attributes:
         map_of: Returns the map of a target partition, which is copied to the source; None if it is not known.
-        at_least_once: Whether the source may hold copies that are not mapped.
+        is_exactly_once: Whether all copies of a target partition on the source are mapped, each once.
+        shared: The source partitions whose target partitions others write to; None: all of them.
     """
 
     map_of: Callable[[Target], PartitionMap | None]
-    at_least_once: bool = False
+    is_exactly_once: Callable[[Target], bool]
+    shared: Collection[SourcePartition] | None = None
+
+    def concerns(self, source: SourcePartition) -> bool:
+        """Whether others write to the target partition of a source partition."""
+        return self.shared is None or source in self.shared
 
     def first_unread_back(
-        self, mapping: PartitionMap, target: Target, positions: Offsets, log: tuple[int, int], target_end: int | None
+        self,
+        mapping: PartitionMap,
+        target: Target,
+        positions: Offsets,
+        log: tuple[int, int],
+        target_end: int | None,
+        repeats: bool,
     ) -> FirstUnread:
         """Translates positions on the target to the first record on the source that is not read.
 
@@ -35,13 +47,15 @@ class OtherWay:
             target: The target partition.
             positions: Next offsets to read on the target, which were read before the mappings.
             log: Log start of the source partition, and its last stable offset at the cut of the reverse mappings.
-            target_end: At-least-once: end of the target partition. None with exactly-once.
+            target_end: End of the target partition, read after the mappings; None if not known.
+            repeats: Whether the target may hold copies that are not mapped.
         """
-        reverse = self.map_of(target)
-        if reverse is None:
+        reverse, is_exactly_once = self.map_of(target), self.is_exactly_once(target)
+        if reverse is None or (target_end is None and not is_exactly_once):
             return unproven(len(positions))
         sides = mapping, target, reverse, _source(mapping)
-        return first_unread_back(*sides, positions, LogHere(*log, target_end, repeats=self.at_least_once))
+        end = None if is_exactly_once else target_end
+        return first_unread_back(*sides, positions, LogHere(*log, end, repeats))
 
     def first_unread(
         self, mapping: PartitionMap, target: Target, positions: Offsets, log: tuple[int, int], source_end: int | None
@@ -58,7 +72,7 @@ class OtherWay:
         reverse = self.map_of(target)
         if reverse is None:
             return unproven(len(positions))
-        here = LogHere(*log, source_end, repeats=self.at_least_once)
+        here = LogHere(*log, source_end, repeats=not self.is_exactly_once(target))
         return first_unread(reverse, _source(mapping), mapping, target, positions, here)
 
 

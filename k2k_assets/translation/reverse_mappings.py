@@ -10,13 +10,14 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import Cut, LiveMappings
+from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.reverse import reverse_of
 from k2k_assets.translation.other_way import OtherWay
 
 log = logging.getLogger("k2k.mapping")
 
-_REMEDY = (
+REMEDY = (
     "let the pipeline back run with 'features.offsetMapping: enabled'; if its control topics have other names than in "
     "this file, name them in 'bidirectional.reverse'; if nobody else writes to the target topics, write "
     "'errorHandling.onForeignWriter: fail'"
@@ -33,6 +34,9 @@ class ReverseMappings:
         source: Its source cluster.
         target: Its target cluster.
         other_cluster_into: Returns the id of another source cluster that is copied to a target topic too, if any.
+
+    Attributes:
+        mode: `bidirectional.mode` of the pipeline.
     """
 
     def __init__(
@@ -44,8 +48,7 @@ class ReverseMappings:
     ) -> None:
         self._pipeline = reverse_of(pipeline)
         self._other_cluster_into = other_cluster_into
-        # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.
-        self._drops_all = pipeline.bidirectional.mode == "pipeline"
+        self.mode = pipeline.bidirectional.mode
         self._source, self._target = source, target
         self._live: LiveMappings | None = None
         self._known: frozenset[SourcePartition] = frozenset()
@@ -78,10 +81,20 @@ class ReverseMappings:
             self.close()
             return None
 
-    @property
-    def other_way(self) -> OtherWay:
-        """The mappings as they are now, for translations."""
-        return OtherWay(self.map_of, at_least_once=not self._pipeline.features.exactly_once)
+    def other_way(self, shared: Collection[SourcePartition] | None = None) -> OtherWay:
+        """The mappings as they are now, for translations.
+
+        Args:
+            shared: As `OtherWay.shared`.
+        """
+        return OtherWay(self.map_of, self.is_exactly_once, shared)
+
+    def is_exactly_once(self, target: Target) -> bool:
+        """Whether all copies of a target partition on the source are mapped, each once, as their mapping records say.
+
+        What a copy at least once had sent before it crashed, nobody maps.
+        """
+        return self._live is not None and is_exactly_once(self._live.ways_of(self._origin(target)))
 
     def map_of(self, target: Target) -> PartitionMap | None:
         """The map of a target partition, which is copied to the source; None if it is not known."""
@@ -108,7 +121,7 @@ class ReverseMappings:
                 f"{target.partition} where they went: they were copied without mappings, or not at all, or mappings "
                 "are lost"
             )
-        return f"{found}. Records that are written on the target may be unread: {_REMEDY}"
+        return f"{found}. Records that are written on the target may be unread: {REMEDY}"
 
     def close(self) -> None:
         """Closes the clients."""
@@ -117,7 +130,8 @@ class ReverseMappings:
             self._live = None
 
     def _third(self, target: Target) -> str | None:
-        return self._other_cluster_into(target.topic) if self._drops_all else None
+        # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.
+        return self._other_cluster_into(target.topic) if self.mode == "pipeline" else None
 
     def _origin(self, target: Target) -> SourcePartition:
         return SourcePartition(self._target.cluster_id(), target.topic, target.topic_id, target.partition)

@@ -29,7 +29,8 @@ from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.translation.answers import PositionAnswers, both_ways_back, nowhere, on_source, on_target
-from k2k_assets.translation.reverse_mappings import ReverseMappings
+from k2k_assets.translation.both_sides import BothSides
+from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
 
 PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
@@ -111,7 +112,7 @@ class OffsetTranslator:
         mappings: The mappings, with all records that were committed when this was opened.
         routes: The routes of the pipeline.
         cut: Log starts and last stable offsets of the target partitions.
-        reverse: The mappings of the reverse pipeline, where records are written on the target as well; else None.
+        other_way: The mappings of the reverse pipeline, where records are written on the target as well; else None.
         reverse_cut: Log starts and last stable offsets of the source partitions at the cut of these.
     """
 
@@ -121,7 +122,7 @@ class OffsetTranslator:
     mappings: LiveMappings
     routes: Routes
     cut: Cut
-    reverse: ReverseMappings | None = None
+    other_way: OtherWay | None = None
     reverse_cut: Cut | None = None
 
     @classmethod
@@ -150,25 +151,23 @@ class OffsetTranslator:
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
             known = routes(found, cluster, copied, reachable, target)
             cut = mappings.catch_up(set(known.targets.values()))
-            if of_records or not found.shares_targets:
+            if of_records:
                 yield cls(found, source, target, mappings, known, cut)
                 return
-            reverse = ReverseMappings(found, source, target, mappings.other_cluster_into)
-            stack.callback(reverse.close)
-            reverse_cut = reverse.catch_up(topics=set(known.targets)) if reachable else None
-            yield cls(found, source, target, mappings, known, cut, reverse, reverse_cut)
+            sides = BothSides(found, source, target, mappings)
+            stack.callback(sides.close)
+            reverse_cut = sides.catch_up(mappings.sources(), topics=set(known.targets), reachable=bool(reachable))
+            yield cls(found, source, target, mappings, known, cut, sides.other_way, reverse_cut)
 
     def translate(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
         """Translates positions on the source to positions on the target; see `translate_offsets`."""
         positions = _positions(offsets)
         source = self.ensure_copied(topic, partition)
-        mapping = self.mappings.map_of(source, int(positions.min(initial=0)))
+        mapping = self.mappings.map_of(source, 0 if self.other_way else int(positions.min(initial=0)))
         asked = TopicPartition(topic, partition)
-        if self.reverse:
-            mapping = self.mappings.map_of(source, 0)
         end = (self.source_logs([asked]) or {}).get(asked)
-        other_way = self.reverse.other_way if self.reverse else None
-        rows = _rows(asked, positions, on_target(self.routes, mapping, positions, end, other_way, self.cut.stable))
+        found = on_target(self.routes, mapping, positions, end, self.other_way, self.cut.stable)
+        rows = _rows(asked, positions, found)
         return [row._replace(dropped_by=mapping.rule_at(row.offset)) for row in rows]
 
     def translate_back(self, topic: str, partition: int, offsets: Iterable[int]) -> list[TranslatedOffset]:
@@ -181,10 +180,12 @@ class OffsetTranslator:
             return _rows(asked, positions, [nowhere(len(positions))])
         maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
         mapped_to = self.cut.stable.get(asked)
-        if self.reverse is None:
+        if self.other_way is None or not any(self.other_way.concerns(mapping.source) for mapping in maps):
             return _rows(asked, positions, on_source(self.routes, maps, target, positions, mapped_to))
         stable = self.reverse_cut.stable if self.reverse_cut else {}
-        answers = both_ways_back(self.routes, maps, target, positions, self.reverse.other_way, stable, mapped_to)
+        # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
+        end = self.end_of(topic, partition, reverse=True)
+        answers = both_ways_back(self.routes, maps, target, positions, self.other_way, stable, end)
         return _rows(asked, positions, answers)
 
     def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:

@@ -18,7 +18,14 @@ from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.group_versions import Version
 from k2k_assets.control.mapper_claims import ClaimedMappers, MapperClaim, MapperHeartbeat
-from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingKey, MappingRecord, parse_key
+from k2k_assets.control.mapping_records import (
+    BothWays,
+    DroppedBy,
+    MappedPartition,
+    MappingKey,
+    MappingRecord,
+    parse_key,
+)
 from k2k_assets.control.pause_records import Pause, pause_key, pause_value
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
@@ -80,6 +87,7 @@ MAPPING = MappingRecord(
     ),
     settings="a1b2c3d4",
 )
+BOTH_WAYS = replace(MAPPING, both_ways=BothWays("cluster", True, False))
 LEFT_OUT = replace(
     MAPPING, targets=(), dropped=(DroppedBy(ODD, ((1000, 1003), (1007, MAX))), DroppedBy("marker", ((1003, 1005),)))
 )
@@ -171,6 +179,10 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"dropped":[{"rule":"' + ODD_JSON + b'","ranges":[[1000,1003],[1007,9223372036854775807]]},'
         b'{"rule":"marker","ranges":[[1003,1005]]}]}',
     ),
+    "mapping, both ways": (
+        BOTH_WAYS.value_bytes(),
+        MAPPING.value_bytes()[:-1] + b',"bothWays":{"mode":"cluster","shared":true,"exactlyOnce":false}}',
+    ),
     "commit, left out": (
         replace(COMMIT, dropped=5).value_bytes(),
         COMMIT.value_bytes()[:-1] + b',"dropped":5}',
@@ -261,6 +273,7 @@ def test_the_bytes_of_a_commit_record_are_read_as_what_was_written(record: Commi
         (MAPPING, ("mapping key", "mapping")),
         (LEFT_OUT, ("mapping key", "mapping, left out")),
         (NOTHING, ("mapping key, odd", "mapping, override")),
+        (BOTH_WAYS, ("mapping key", "mapping, both ways")),
     ],
 )
 def test_the_bytes_of_a_mapping_record_are_read_as_what_was_written(

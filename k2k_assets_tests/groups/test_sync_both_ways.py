@@ -6,7 +6,6 @@ Judged by what the topics hold, at every offset; no mapping is used for it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,18 +25,23 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.both_ways import OneWay, both_ways, settle, write_some
+from k2k_assets_tests.support.both_ways import (
+    OneWay,
+    again_and_skipped,
+    both_ways,
+    groups_everywhere,
+    interleave,
+    prefix_of,
+    settle,
+    topic_on_both,
+    write_some,
+)
 from k2k_assets_tests.support.copying import Running, copy, in_processes
 from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import ReadRecord, create_topic, read_all, unique
+from k2k_assets_tests.support.kafka import read_all, unique
 from k2k_assets_tests.support.pipelines import MODES, NEVER_TIMED_OUT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-
-def topic_on_both(clusters: KafkaSandbox) -> str:
-    topic = create_topic(clusters.source_servers, unique("shared"))
-    return create_topic(clusters.target_servers, topic)
 
 
 def of_groups(way: OneWay, prefix: str) -> Pipeline:
@@ -45,47 +49,6 @@ def of_groups(way: OneWay, prefix: str) -> Pipeline:
     groups = f"groups:\n  consumerGroups: '{prefix}.*'\n  pollInterval: 200 milliseconds\n"
     path.write_text(way.path.read_text() + groups)
     return load_pipeline([path])
-
-
-def interleave(ways: tuple[OneWay, OneWay], topic: str, turns: int = 3) -> None:
-    """Records of both sides, copied at different times, so that the two logs order them differently."""
-    forth, back = ways
-    for turn in range(turns):
-        write_some(forth, topic, f"a{turn}", 5)
-        copy(forth.pipeline)
-        write_some(back, topic, f"b{turn}", 5)
-        write_some(forth, topic, f"c{turn}", 3)
-        copy(back.pipeline)
-
-
-def groups_everywhere(servers: str, topic: str) -> dict[str, int]:
-    """A group at each offset."""
-    prefix = unique("standing")
-    last = max(record.offset for record in read_all(servers, topic))
-    standing = {f"{prefix}-{at}": at for at in range(last + 2)}
-    for group, at in standing.items():
-        commit(servers, group, {TopicPartition(topic, 0): at})
-    return standing
-
-
-def prefix_of(groups: Iterable[str]) -> str:
-    return next(iter(groups)).rsplit("-", 1)[0]
-
-
-def again_and_skipped(
-    here: list[ReadRecord], there: list[ReadRecord], at: int, offset: int
-) -> tuple[int, list[bytes | None]]:
-    """How many records a group reads again, and which it skips.
-
-    Args:
-        here: What the topic holds where the group goes on.
-        there: What it holds where the group has read.
-        at: The group's position there.
-        offset: Its position here.
-    """
-    read = {record.value for record in there if record.offset < at}
-    again = sum(record.value in read for record in here if record.offset >= offset)
-    return again, [record.value for record in here if record.offset < offset and record.value not in read]
 
 
 def only_line(result: PollResult, group: str) -> Line:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy, mapped_offsets
-from k2k_assets_tests.support.kafka import Record, produce, read_all, unique
+from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import mapping_pipeline
 
 MARKER = "__k2k_bidirectional"
@@ -28,7 +30,7 @@ class OneWay:
 
 def both_ways(
     clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled", marker: str = "pipeline",
-    **rest: Any,
+    back_mode: str = "", **rest: Any,
 ) -> tuple[OneWay, OneWay]:  # fmt: skip
     """The pipeline from source to target, and the one back.
 
@@ -38,6 +40,7 @@ def both_ways(
         topics: On both.
         mode: `features.exactlyOnce`.
         marker: `bidirectional.mode`.
+        back_mode: `features.exactlyOnce` of the second one, if it is another.
         rest: More features in `features`, and sections of both files.
     """
     features = {"bidirectionalReplication": "enabled", **rest.pop("features", {})}
@@ -57,11 +60,57 @@ def both_ways(
         (clusters.target_servers, clusters.source_servers),
     ):
         path, pipeline = mapping_pipeline(
-            directory, source, target, topics, mode,
+            directory, source, target, topics, back_mode if ways and back_mode else mode,
             features=features, bidirectional=bidirectional, index=f"index-{len(ways)}", **rest,
         )  # fmt: skip
         ways.append(OneWay(path, pipeline, source, target))
     return ways[0], ways[1]
+
+
+def topic_on_both(clusters: KafkaSandbox) -> str:
+    topic = create_topic(clusters.source_servers, unique("shared"))
+    return create_topic(clusters.target_servers, topic)
+
+
+def interleave(ways: tuple[OneWay, OneWay], topic: str, turns: int = 3) -> None:
+    """Records of both sides, copied at different times, so that the two logs order them differently."""
+    forth, back = ways
+    for turn in range(turns):
+        write_some(forth, topic, f"a{turn}", 5)
+        copy(forth.pipeline)
+        write_some(back, topic, f"b{turn}", 5)
+        write_some(forth, topic, f"c{turn}", 3)
+        copy(back.pipeline)
+
+
+def groups_everywhere(servers: str, topic: str) -> dict[str, int]:
+    """A group at each offset."""
+    prefix = unique("standing")
+    last = max(record.offset for record in read_all(servers, topic))
+    standing = {f"{prefix}-{at}": at for at in range(last + 2)}
+    for group, at in standing.items():
+        commit(servers, group, {TopicPartition(topic, 0): at})
+    return standing
+
+
+def prefix_of(groups: Iterable[str]) -> str:
+    return next(iter(groups)).rsplit("-", 1)[0]
+
+
+def again_and_skipped(
+    here: list[ReadRecord], there: list[ReadRecord], at: int, offset: int
+) -> tuple[int, list[bytes | None]]:
+    """How many records a group reads again, and which it skips.
+
+    Args:
+        here: What the topic holds where the group goes on.
+        there: What it holds where the group has read.
+        at: The group's position there.
+        offset: Its position here.
+    """
+    read = {record.value for record in there if record.offset < at}
+    again = sum(record.value in read for record in here if record.offset >= offset)
+    return again, [record.value for record in here if record.offset < offset and record.value not in read]
 
 
 def settle(ways: Iterable[OneWay], rounds: int = 2) -> None:

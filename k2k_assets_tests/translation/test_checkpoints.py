@@ -37,7 +37,7 @@ def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_pa
             pipeline=pipeline,
             routes=routes,
             cut=cut,
-            reverse=None,
+            other_way=None,
             mappings=mappings,
             ensure_copied=lambda topic: source,
             partitions_of=lambda topics: [source],

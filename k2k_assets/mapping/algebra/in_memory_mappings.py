@@ -106,6 +106,10 @@ class InMemoryMappings:
         self._own.setdefault(source, InMemoryMapping(with_dropped=self._with_dropped)).extend(placed, self._mark_every)
         self._alone.pop(source, None)
 
+    def group_of(self, source: SourcePartition) -> str:
+        """The `group.id` of the pipeline whose mappings of a source partition count."""
+        return self._owners.get(source, self._group)
+
     def _owner(self, source: SourcePartition, group: str) -> str:
         return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group
 

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -164,6 +165,13 @@ class LiveMappings:
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
         return self._copied.other_cluster_into(topic) if self._copied else None
+
+    def ways_of(self, source: SourcePartition) -> frozenset[BothWays | None]:
+        """How a source partition was copied, as far as the mapping records say that were read here (`NotedWays.of`).
+
+        Records that are read from the index are not among them.
+        """
+        return self._messages.ways.of(self._held.group_of(source), source)
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
         """The maps of a source partition by other pipelines' mappings, by their `group.id`."""

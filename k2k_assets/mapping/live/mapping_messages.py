@@ -13,6 +13,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.in_memory_mapping import Placed, Records
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.live.noted_ways import NotedWays
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")
@@ -28,12 +29,14 @@ class MappingMessages:
 
     Attributes:
         records_read: Number of records that concern the pipeline so far; those that were read twice count twice.
+        ways: What all records so far say of pipelines that copy both ways.
     """
 
     def __init__(self, pipeline: Pipeline, source_cluster: str, others: bool) -> None:
         self._group = pipeline.group
         self._cluster = source_cluster
         self._others = others or pipeline.group == ANY_GROUP
+        self.ways = NotedWays()
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
         self.records_read = 0
 
@@ -48,6 +51,7 @@ class MappingMessages:
             record = self._record(message)
             if record is not None and record.cluster == self._cluster:
                 source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
+                self.ways.note(source, record)
                 found[record.group, source].append(Placed(message.partition(), message.offset(), record))
         self.records_read += sum(map(len, found.values()))
         return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import BothWays, DroppedBy, MappedPartition, MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
@@ -196,4 +196,5 @@ def mapping_record(
         ),
         settings=settings,
         dropped=tuple(DroppedBy(rule, tuple(ranges)) for rule, ranges in by_rule(state.dropped).items()),
+        both_ways=BothWays.of(slot.pipeline),
     )

@@ -143,7 +143,7 @@ def judge_own_records(
 
 
 def _own_records_of(
-    pipeline: Pipeline, result: PollResult, places: Iterable[GroupPlace], source: Cluster, target: Cluster
+    pipeline: Pipeline, result: PollResult, places: Collection[GroupPlace], source: Cluster, target: Cluster
 ) -> OwnRecords:
     marker = pipeline.marker
     assert marker
@@ -177,5 +177,5 @@ def _own_records_of(
             partial(content_of, "source", payloads_of(pipeline, "source")),
             partial(content_of, "target", payloads_of(pipeline, "target")),
         ),
-        pipeline.features.exactly_once,
+        pipeline.features.exactly_once and result.repeated_back.isdisjoint(place.target[0] for place in places),
     )

@@ -150,7 +150,8 @@ def plan_failback(
         reverse: The pipeline from target to source, if there is one.
         target_logs: High watermark of each target partition, read after the positions. A position beyond it belongs to
             a former log, so it is not known what was read. None: no such check.
-        offline_partitions: Source partitions without a leader, of which it is not known whether they have a record.
+        offline_partitions: Source partitions of which nothing is known: they have no leader, or a third cluster is
+            copied to them too.
         shared: Source partitions whose target partitions are written by others too, so that nothing is known of them
             without `reverse`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
 from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
+from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
@@ -24,6 +25,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.pipeline.reverse import is_told_by_mappings, reverse_of
 from k2k_assets.translation.both_sides import as_noted, shared_partitions
+from k2k_assets.translation.other_clusters import ThirdClusters
 from k2k_assets.translation.reverse_mappings import REMEDY
 
 log = logging.getLogger("k2k.groups")
@@ -89,7 +91,7 @@ def failback_plans(
             pipeline.groups.offset_guard_prefix,
             _pipe_back(back, reverse, target) if back else None,
             target_logs,
-            frozenset(offline),
+            frozenset(offline) | _of_third_clusters(noted, forth, pipe, back, (source, target), shared, patience),
             shared=shared,
         )
 
@@ -101,6 +103,37 @@ def _both_ways(pipeline: Pipeline, forth: FollowedMappings) -> tuple[Pipeline, f
     shared = shared_partitions(forth, forth.mapped.values())
     noted = as_noted(pipeline, forth, shared)
     return noted, frozenset(tp for tp, source in forth.mapped.items() if source in shared)
+
+
+def _of_third_clusters(
+    pipeline: Pipeline,
+    forth: FollowedMappings,
+    pipe: Pipe,
+    back: FollowedMappings | None,
+    clusters: tuple[Cluster, Cluster],
+    shared: Collection[TopicPartition],
+    patience: float,
+) -> frozenset[TopicPartition]:
+    """Source partitions of which nothing is known, because a third cluster is copied to their topics on either side."""
+    if pipeline.bidirectional.mode != "pipeline" or not shared or back is None:
+        return frozenset()
+    known = ThirdClusters(pipeline, reverse_of(pipeline), *clusters)
+    known.refresh(patience)
+    found = set()
+    for tp in shared:
+        here = Target(tp.topic, forth.mapped[tp].topic_id, tp.partition)
+        into = pipe.target(TopicPartition(forth.routing.target_if_any(tp.topic) or "", tp.partition))
+        third = (
+            forth.other_cluster_into(into.topic) or known.into_target(into)
+            or back.other_cluster_into(tp.topic) or known.into_source(here)
+        )  # fmt: skip
+        if third:
+            log.warning(
+                "%s: positions are unknown, for another cluster (%s) is copied to it or to %s too. Write "
+                "'mode: cluster' of bidirectional in all files", tp, third, into.topic,
+            )  # fmt: skip
+            found.add(tp)
+    return frozenset(found)
 
 
 def _whatever_copies_back(

@@ -148,20 +148,28 @@ class Cluster(ClusterOffsets):
 
         return answer
 
-    def topic_configs(self, names: Collection[str], only_changed: bool = True) -> dict[str, dict[str, str]]:
+    def topic_configs(
+        self, names: Collection[str], only_changed: bool = True, partly: bool = False
+    ) -> dict[str, dict[str, str]]:
         """Fetches the configs of topics.
 
         Args:
             names: Existing topics.
             only_changed: Whether configs at their defaults are left out.
+            partly: Whether topics are left out that do not exist, or whose configs the principal may not see.
         """
         return {
             name: {key: each.value for key, each in values.items() if each.is_changed or not only_changed}
-            for name, values in self.config_values(names).items()
+            for name, values in self.config_values(names, partly).items()
         }
 
-    def config_values(self, names: Collection[str]) -> dict[str, dict[str, ConfigValue]]:
-        """Fetches the configs of existing topics, also those at their defaults, with one call for all of them."""
+    def config_values(self, names: Collection[str], partly: bool = False) -> dict[str, dict[str, ConfigValue]]:
+        """Fetches the configs of existing topics, also those at their defaults, with one call for all of them.
+
+        Args:
+            names: Existing topics.
+            partly: As for `topic_configs`.
+        """
         if not names:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -170,10 +178,11 @@ class Cluster(ClusterOffsets):
         return {
             resource.name: {
                 entry.name: ConfigValue(entry.value, entry.source == changed)
-                for entry in self._await(future).values()
+                for entry in found.values()
                 if entry.value is not None
             }
             for resource, future in asked.items()
+            if (found := self.answer(future, dict.fromkeys(_WITHOUT_DESCRIPTION) if partly else {})) is not None
         }
 
     def replicas(self, names: Collection[str]) -> dict[str, int]:

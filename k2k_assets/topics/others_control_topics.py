@@ -25,10 +25,8 @@ log = logging.getLogger("k2k.topics")
 
 _SIGNS = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
 # With one of these it is a control topic for sure, as k2k creates them: compacted ones, and the mapping topic.
-_WHOLE = (
-    {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"},
-    {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)},
-)
+_COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
+_WHOLE = (_COMPACTED, {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)})
 _KINDS = frozenset(
     {"instance", "claim", "beat", "run-beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"}
 )
@@ -81,6 +79,15 @@ def _verdict(pipeline: Pipeline, source: Cluster, name: str, config: Mapping[str
     if key is None:
         return None if is_whole else False
     return is_control_key(key, any_kind=is_whole)
+
+
+def may_hold_commits(config: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings was created as a commit topic, or as an assignment topic, which has the same.
+
+    Args:
+        config: All its settings.
+    """
+    return all(config.get(key) == value for key, value in {**_SIGNS, **_COMPACTED}.items())
 
 
 def is_control_key(key: bytes, any_kind: bool = False) -> bool:

@@ -13,6 +13,7 @@ from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.reverse import reverse_of
+from k2k_assets.translation.other_clusters import ThirdClusters
 from k2k_assets.translation.other_way import OtherWay
 
 log = logging.getLogger("k2k.mapping")
@@ -50,6 +51,7 @@ class ReverseMappings:
         self._other_cluster_into = other_cluster_into
         self.mode = pipeline.bidirectional.mode
         self._source, self._target = source, target
+        self._third_clusters = ThirdClusters(pipeline, self._pipeline, source, target)
         self._live: LiveMappings | None = None
         self._known: frozenset[SourcePartition] = frozenset()
         self._why = ""
@@ -72,6 +74,8 @@ class ReverseMappings:
                 self._live = LiveMappings(self._pipeline, self._target.cluster_id(), self._source)
             cut = self._live.catch_up(topics, patience)
             self._known = frozenset(self._live.sources())
+            if self.mode == "pipeline":
+                self._third_clusters.refresh(patience)
             self._why = ""
             return cut
         except Refused as reason:
@@ -101,15 +105,16 @@ class ReverseMappings:
         live, origin = self._live, self._origin(target)
         if live is None or origin not in self._known or self._third(target):
             return None
-        return live.map_of(origin, 0)
+        found = live.map_of(origin, 0)
+        return None if any(self._third_back(to) for to in found.runs) else found
 
     def why_unknown(self, target: Target) -> str:
         """Why positions in a target partition may be unknown, and what to do."""
         topic = self._pipeline.offset_mapping.topic
-        if third := self._third(target):
+        if third := self._third(target) or self._third_of_source(target):
             return (
                 f"{target.topic} is copied from another cluster too ({third}); in bidirectional.mode 'pipeline' nobody "
-                "knows which of its records a group has read on the source. Write 'mode: cluster' in all files"
+                "knows which of its records a group has read on the other side. Write 'mode: cluster' in all files"
             )
         if self._why:
             found = f"the mappings of the pipeline back cannot be read: {self._why}"
@@ -131,7 +136,21 @@ class ReverseMappings:
 
     def _third(self, target: Target) -> str | None:
         # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.
-        return self._other_cluster_into(target.topic) if self.mode == "pipeline" else None
+        if self.mode != "pipeline":
+            return None
+        return self._other_cluster_into(target.topic) or self._third_clusters.into_target(target)
+
+    def _third_back(self, to: Target) -> str | None:
+        """Id of another cluster that is copied to a topic of the source as well."""
+        if self._live is None or self.mode != "pipeline":
+            return None
+        return self._live.other_cluster_into(to.topic) or self._third_clusters.into_source(to)
+
+    def _third_of_source(self, target: Target) -> str | None:
+        if self._live is None or self._origin(target) not in self._known:
+            return None
+        runs = self._live.map_of(self._origin(target), 0).runs
+        return next((third for to in runs if (third := self._third_back(to))), None)
 
     def _origin(self, target: Target) -> SourcePartition:
         return SourcePartition(self._target.cluster_id(), target.topic, target.topic_id, target.partition)

@@ -106,7 +106,9 @@ class History:
 
     def _report(self, topic: str, position: int, end: int, run: dg.DagsterRun | None = None) -> None:
         code = self.pipeline.code_version
-        for event in topic_report(self.names, code, topic, {0: end}, {0: position}, {"k2k/lag": end - position}):
+        for event in topic_report(
+            self.names, code, topic, {0: end}, {0: position}, {"k2k/lag": end - position}, "an id"
+        ):
             if run is not None and isinstance(event, dg.AssetMaterialization):
                 self._log(run, dg.DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(event))
             else:

@@ -35,12 +35,14 @@ class FollowedTopic:
         copied_by: The instance.
         ends: `Pipeline.readable_end` of each source partition at the time of the request.
         positions: Committed positions after that.
+        topic_id: Id of the source topic; empty if it is not known.
         paused: The topic's pause; None if it is not paused.
     """
 
     copied_by: str
     ends: Mapping[int, int]
     positions: Mapping[int, int]
+    topic_id: str
     paused: Pause | None = None
 
     @property
@@ -73,12 +75,14 @@ def followed_topics(
     ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
     awaited = {tp: end for tp, end in ends.items() if tp.topic not in paused}
     log = _caught_up(pipeline, source, target, awaited)
-    left_out = out_of_step(log, source.describe_async(copied_by, partly=True)())
+    described = source.describe_async(copied_by, partly=True)()
+    left_out = out_of_step(log, described)
     return {
         topic: FollowedTopic(
             who,
             {tp.partition: end for tp, end in ends.items() if tp.topic == topic},
             {tp.partition: record.position for tp, record in log.positions.items() if tp.topic == topic},
+            described[topic].topic_id if topic in described else "",
             paused.get(topic),
         )
         for topic, who in copied_by.items()

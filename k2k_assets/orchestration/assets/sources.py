@@ -63,11 +63,14 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
         with failures_as_messages(), both_clusters(pipeline) as (source, _):
             there = sorted(selected.keys() & source.topics().keys())
             ends = offsets_where_led(source, source.partitions_of(there), pipeline.readable_end).offsets
+            # After the ends, as the sensor does: of a topic that is created anew in between they are no version at all.
+            described = source.describe_async(there, partly=True)()
         for topic in there:
             of_topic = {tp.partition: end for tp, end in ends.items() if tp.topic == topic}
+            topic_id = described[topic].topic_id if topic in described else ""
             yield dg.ObserveResult(
                 asset_key=selected[topic],
-                data_version=dg.DataVersion(version_of(of_topic.items())),
+                data_version=dg.DataVersion(version_of(of_topic.items(), topic_id)),
                 metadata=source_metadata(of_topic),
             )
 

@@ -224,15 +224,17 @@ class SyncRun:
         arrived = all(_covers(topics[topic], ends) for topic, ends in self._pending.items())
         if not arrived and now - self._pending_since < _CATCH_UP_SECONDS:
             return
-        if (log := self._read_log()) is None or (others := self._out_of_step(log, topics)) is None:
+        if (log := self._read_log()) is None or (described := self._described(topics)) is None:
             return
+        others = self._out_of_step(log, described)
         found = lags_of(progress.partitions, self.oldest)
         lags_by_topic = by_topic(found)
         latencies = by_topic(self.latency(self._copied_since(log, now)))
         for topic, ends in self._pending.items():
             behind = total_lag(lags_by_topic[topic].values()).seconds
             latency = max(latencies.get(topic, {}).values(), default=None)
-            self._report(topic, topics[topic], ends, others.get(topic, ()), behind, latency, now)
+            of = described[topic].topic_id if topic in described else ""
+            self._report(topic, topics[topic], ends, of, others.get(topic, ()), behind, latency, now)
         verdicts = self._verdicts(self._pending, log)
         # Nothing of a topic is committed yet: that passes by itself, and the next report may be far away.
         self._give_verdicts({topic: v for topic, v in verdicts.items() if v.judgement is not Judgement.WARNED})
@@ -246,13 +248,17 @@ class SyncRun:
         paused = (_STOPPED,) if topic in self._paused else ()
         return (*(_STOPPED if n in stopped else part.position for n, part in parts.items()), *paused)
 
-    def _out_of_step(self, log: CommitLog, topics: Collection[str]) -> Mapping[str, Collection[int]] | None:
-        """As `out_of_step`, with what this run has stopped; None: the source does not answer."""
+    def _described(self, topics: Collection[str]) -> Mapping[str, TopicDescription] | None:
+        """The source topics; None if the source does not answer."""
         try:
-            found = out_of_step(log, self.describe(topics))
+            return self.describe(topics)
         except K2KError as error:
             self._wait(error)
             return None
+
+    def _out_of_step(self, log: CommitLog, described: Mapping[str, TopicDescription]) -> Mapping[str, Collection[int]]:
+        """As `out_of_step`, with what this run has stopped."""
+        found = out_of_step(log, described)
         for tp in self._stopped:
             found.setdefault(tp.topic, set()).add(tp.partition)
         return found
@@ -274,13 +280,14 @@ class SyncRun:
         topic: str,
         parts: Mapping[int, PartitionProgress],
         ends: dict[int, int],
+        topic_id: str,
         not_in_step: Collection[int],
         behind: float | None,
         latency: float | None,
         now: float,
     ) -> None:
         positions = {n: part.position for n, part in parts.items()}
-        self._versions[topic] = version_of(positions.items())
+        self._versions[topic] = version_of(positions.items(), topic_id)
         before = self._reported.get(topic, _Reported(self._window.started))
         records = sum(part.records for part in parts.values())
         self._reported[topic] = _Reported(now, records, sum(ends.values()), sum(positions.values()))
@@ -292,7 +299,7 @@ class SyncRun:
         )
         target = self.pipeline.routing.target_if_any(topic) or ""
         metadata = live_metadata(target, parts, movement, behind, latency, self._paused.get(topic))
-        told = self.names, self.pipeline.code_version, topic, ends, positions, metadata
+        told = self.names, self.pipeline.code_version, topic, ends, positions, metadata, topic_id
         for event in topic_report(*told, not_in_step):
             if isinstance(event, dg.AssetObservation):
                 self.report(event)  # in the run's log its line would say nothing

@@ -54,6 +54,7 @@ def topic_report(
     ends: Mapping[int, int],
     positions: Mapping[int, int],
     metadata: Metadata,
+    topic_id: str,
     not_in_step: Collection[int] = (),
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
     """An observation of the source topic, and a materialization of its copy.
@@ -67,11 +68,14 @@ def topic_report(
         ends: Where the source ends, by partition.
         positions: Next source offset to copy, read no earlier than `ends`, by partition.
         metadata: Of the materialization.
+        topic_id: Id of the source topic that these are of; empty if it is not known.
         not_in_step: Partitions of which nothing counts as copied, however their offsets compare (`out_of_step`).
     """
     source = names.source_key(topic)
-    yield dg.AssetObservation(source, metadata=source_metadata(ends), tags=version_tags(version_of(ends.items())))
+    seen = version_tags(version_of(ends.items(), topic_id))
+    yield dg.AssetObservation(source, metadata=source_metadata(ends), tags=seen)
     # Of what was seen, as much as is copied: the same version where that is all.
-    copied = version_of((n, _NOTHING if n in not_in_step else min(positions.get(n, 0), end)) for n, end in ends.items())
-    tags = provenance_tags(version_of(positions.items()), code_version, {source: copied})
+    part = ((n, _NOTHING if n in not_in_step else min(positions.get(n, 0), end)) for n, end in ends.items())
+    inputs = {source: version_of(part, topic_id)}
+    tags = provenance_tags(version_of(positions.items(), topic_id), code_version, inputs)
     yield dg.AssetMaterialization(names.topic_key(topic), metadata=metadata, tags=tags)

@@ -36,11 +36,13 @@ class ShownTopicCopy(NamedTuple):
         ends: Where the source ends, by partition.
         positions: Next source offset to copy, by partition.
         metadata: Of the materialization.
+        topic_id: Id of the source topic; empty if it is not known.
     """
 
     ends: Mapping[int, int]
     positions: Mapping[int, int]
     metadata: Metadata
+    topic_id: str
 
 
 def materialization(topic: TopicOutcome) -> ShownTopicCopy:
@@ -67,7 +69,7 @@ def materialization(topic: TopicOutcome) -> ShownTopicCopy:
     positions = {n: p.position for n, p in parts}
     # Where the source did not say where it ends, it is seen as far as it is copied.
     seen = {n: max(p.readable_end, p.position) if p.is_end_known else p.position for n, p in parts}
-    return ShownTopicCopy(seen, positions, metadata)
+    return ShownTopicCopy(seen, positions, metadata, topic.topic_id)
 
 
 class Movement(NamedTuple):
@@ -142,7 +144,7 @@ def followed_materialization(target_topic: str, topic: FollowedTopic) -> ShownTo
     positions = {n: topic.positions.get(n, 0) for n in topic.ends}
     # The copy may have gone on since the source was asked.
     seen = {n: max(end, positions[n]) for n, end in topic.ends.items()}
-    return ShownTopicCopy(seen, positions, metadata)
+    return ShownTopicCopy(seen, positions, metadata, topic.topic_id)
 
 
 def _end(partition: PartitionOutcome) -> int | None:

@@ -352,7 +352,8 @@ def _materialized(
     before.
     """
     for topic, shown in topics.items():
-        for event in topic_report(names, pipeline.code_version, topic, shown.ends, shown.positions, shown.metadata):
+        told = names, pipeline.code_version, topic, shown.ends, shown.positions, shown.metadata, shown.topic_id
+        for event in topic_report(*told):
             if isinstance(event, dg.AssetObservation):
                 context.instance.report_runless_asset_event(event)
             elif topic in selected:

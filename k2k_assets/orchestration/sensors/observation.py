@@ -48,6 +48,7 @@ class Observation:
         out_of_step: Partitions whose position does not fit the present source topic, by topic.
         paused: Paused source topics.
         runs: Offset of the last heartbeat of each run of the mappings job, by run id.
+        topic_ids: Ids of the source topics that can be seen.
     """
 
     found: Discovery
@@ -59,6 +60,7 @@ class Observation:
     out_of_step: Mapping[str, Collection[int]] = field(default_factory=dict)
     paused: Mapping[str, Pause] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @without_cycle_collection()
@@ -81,7 +83,8 @@ def observe(pipeline: Pipeline) -> Observation:
             # After the ends, so that a topic that was created again in between is noticed.
             on_source = source.describe_async(routed, partly=True)
             log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)
-            others = out_of_step(log, on_source())
+            described = on_source()
+            others = out_of_step(log, described)
             assignments = asked.result()
         finally:
             found = with_groups()  # saved even if the rest fails
@@ -100,6 +103,7 @@ def observe(pipeline: Pipeline) -> Observation:
         out_of_step=others,
         paused=assignments.paused,
         runs=assignments.runs,
+        topic_ids={name: topic.topic_id for name, topic in described.items()},
     )
 
 

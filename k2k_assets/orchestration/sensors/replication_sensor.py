@@ -228,7 +228,10 @@ def _reported(
     """What `k2k start` has copied since it was reported last, when it is time; and the cursor that knows of it."""
     positions = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
     versions = {
-        topic: version_of((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items())
+        topic: version_of(
+            ((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items()),
+            seen.topic_ids.get(topic, ""),
+        )
         for topic, at in positions.items()
     }
     versions |= {topic: f"{versions[topic]} paused" for topic in seen.paused.keys() & versions.keys()}
@@ -251,7 +254,7 @@ def _reported(
         }
         if topic in seen.paused:
             metadata[keys.PAUSED] = str(seen.paused[topic])
-        what = names, pipeline.code_version, topic, ends, positions[topic], metadata
+        what = names, pipeline.code_version, topic, ends, positions[topic], metadata, seen.topic_ids.get(topic, "")
         events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
     told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)
     update = {"reported": told.packed, "reported_at": now, "reported_last": due[-1]}

@@ -57,6 +57,7 @@ class TopicOutcome:
         stopped: Stop reasons of its partitions; empty if none was stopped.
         seconds: Duration of the replication.
         paused: The topic's pause; None if it is not paused.
+        topic_id: Id of the source topic that was copied; empty if its partitions do not agree, or none has a position.
     """
 
     target_topic: str
@@ -64,6 +65,7 @@ class TopicOutcome:
     stopped: Stops
     seconds: float
     paused: Pause | None = None
+    topic_id: str = ""
 
     @property
     def records(self) -> int:
@@ -135,7 +137,9 @@ def outcome_of(
             for tp in names
         }
         reasons: Stops = {tp.partition: stopped[tp] for tp in names if tp in stopped}
-        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic))
+        ids = {record.source_topic_id for tp in names if (record := commit_log.positions.get(tp))}
+        topic_id = ids.pop() if len(ids) == 1 else ""
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic), topic_id)
     return Outcome(outcomes, generation, seconds)
 
 

@@ -148,7 +148,7 @@ def test_events_of_any_size_are_within_the_budget_in_bytes() -> None:
         parts = {n: PartitionProgress(at, at, at, records=1000) for n, at in ends.items()}
         names = AssetNames("a pipeline")
         metadata = live_metadata("a topic", parts, Movement(30.0, 1000, 1000, 1000), 0.1)
-        events = [*topic_report(names, "code", "a topic", ends, ends, metadata)]
+        events = [*topic_report(names, "code", "a topic", ends, ends, metadata, "an id")]
         log = commit_log_metadata([_row(n, at) for n, at in ends.items()], 0, MOST_ROWS_AGAIN)
         events.append(dg.AssetMaterialization(names.commit_log_key, metadata=log))
         per_day = 86_400 / report_interval(_PER_DAY, [_positions(partitions)])

@@ -70,7 +70,7 @@ def _materialize(
         return Outcome({topic: TopicOutcome(topic, {}, {}, 1.0) for topic in sorted(topics)})
 
     monkeypatch.setattr(topics, "both_clusters", both)
-    by_others = {topic: FollowedTopic("k2k start", {0: 5}, {0: 5}) for topic in followed}
+    by_others = {topic: FollowedTopic("k2k start", {0: 5}, {0: 5}, "an id") for topic in followed}
     monkeypatch.setattr(topics, "_followed", lambda *_: by_others)
     names = AssetNames(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
@@ -151,11 +151,11 @@ def test_a_click_leaves_a_topic_that_has_no_lag_synced(monkeypatch: pytest.Monke
     )
     with dg.DagsterInstance.ephemeral() as instance:
         for topic in "ab":
-            before = version_tags(version_of([(0, 3)]))
+            before = version_tags(version_of([(0, 3)], "an id"))
             instance.report_runless_asset_event(dg.AssetObservation(names.source_key(topic), tags=before))
         _, result = _materialize(monkeypatch, pipeline, "abc", followed="a", instance=instance)
         assert result.success
         assert is_synced(instance, definitions, names.topic_key("a"))
-        after = version_tags(version_of([(0, 9)]))
+        after = version_tags(version_of([(0, 9)], "an id"))
         instance.report_runless_asset_event(dg.AssetObservation(names.source_key("a"), tags=after))
         assert not is_synced(instance, definitions, names.topic_key("a")), "more has come"

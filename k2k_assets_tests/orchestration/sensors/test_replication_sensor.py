@@ -24,6 +24,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.run_heartbeats import SILENT_SECONDS, run_heartbeats
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
@@ -348,6 +349,43 @@ def test_what_k2k_start_copies_of_a_topic_that_is_stopped_is_not_synced(
     others.append(0)
     monkeypatch.setattr(replication_sensor, "report_interval", lambda *_: 0.0)
     assert not synced()
+
+
+def test_a_topic_that_is_quiet_is_told_once_more_when_its_id_gets_known(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade: what was told before has versions without ids, and an observation has one."""
+    ids: dict[str, str] = {}
+
+    def observe(pipeline: Pipeline) -> Observation:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        instances = {"i": Presence(sign=7, who="k2k start")}
+        return Observation(found, {"a": [10]}, {"a": [10]}, None, CommitLog(), instances, topic_ids=ids)
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    monkeypatch.setattr(replication_sensor, "report_interval", lambda *_: 0.0)
+    ticks = Ticks(place, "s:9092", "t:9092", ["a"])
+    key, source = ticks.names.topic_key("a"), ticks.names.source_key("a")
+
+    def told() -> int:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        for event in answer.asset_events:
+            ticks.instance.report_runless_asset_event(event)
+        return len(answer.asset_events)
+
+    def looked_at(topic_id: str) -> bool:
+        tags = version_tags(version_of([(0, 10)], topic_id))
+        ticks.instance.report_runless_asset_event(dg.AssetObservation(source, tags=tags))
+        return is_synced(ticks.instance, build_definitions(ticks.folder), key)
+
+    assert told() == 2
+    assert not looked_at("one")
+    ids["a"] = "one"
+    assert told() == 2
+    assert looked_at("one")
+    assert told() == 0
+    assert not looked_at("two"), "created anew, at the same end"
 
 
 def test_a_topic_that_was_never_copied_is_not_stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

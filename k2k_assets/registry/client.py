@@ -130,8 +130,8 @@ class ConfluentRegistry:
         asked = _to_client(schema), self._normalizes
         return self._ask(lambda: self._client.lookup_schema(subject, *asked), f"a schema of subject {subject}")
 
-    def _refusal(self, words: str) -> RegistryRefused:
-        return RegistryRefused(str(self), f"{words}. See {self._role}.registry.config")
+    def _refusal(self, words: str, may_pass: bool = False) -> RegistryRefused:
+        return RegistryRefused(str(self), f"{words}. See {self._role}.registry.config", may_pass)
 
     def _ask(self, call: Callable[[], T], what: str, refusable: bool = False) -> T:
         try:
@@ -143,7 +143,8 @@ class ConfluentRegistry:
             if refusable and status in _REFUSED:
                 raise _Refusal(_words(error)) from None
             if status in _NOT_LET_IN:
-                raise self._refusal(f"refuses the login or the request ({status}): {_words(error)}") from None
+                words = f"refuses the login or the request ({status}): {_words(error)}"
+                raise self._refusal(words, may_pass=True) from None
             raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             if why := _why_not_let_in(error):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.registry.login_patience import LoginPatience
 from k2k_assets.registry.schemas import (
     Reference,
     Registry,
@@ -51,11 +53,17 @@ class SchemaIds:
         source: The source's registry.
         target: The target's registry.
         kinds: Of schemas that are mapped.
+        clock: Seconds that only rise.
     """
 
     def __init__(
-        self, source: Registry, target: Registry, kinds: Collection[str] = ("AVRO", "JSON", "PROTOBUF")
+        self,
+        source: Registry,
+        target: Registry,
+        kinds: Collection[str] = ("AVRO", "JSON", "PROTOBUF"),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._patience = LoginPatience(clock)
         self._kinds = kinds
         self._source = source
         self._target = target
@@ -76,8 +84,13 @@ class SchemaIds:
             SchemaNotFound: The source's registry does not have it.
             SchemaOfOthers: It has it for other topics only, and nobody says that this topic has schemas.
             SchemaRefused: The target's registry does not take it, or no schemas of its kind are mapped.
-            RegistryUnreachable: A registry does not answer, or all that has to be registered takes too long at once.
+            RegistryUnreachable: A registry does not answer, or does not let this client in for now, or all that has to
+                be registered takes too long at once.
+            RegistryRefused: A registry does not let this client in, for long (`LoginPatience`).
         """
+        return self._patience.ask(lambda: self._target_id(schema_id, place))
+
+    def _target_id(self, schema_id: int, place: TopicFacet) -> int:
         self._deadline = Deadline(_SECONDS)
         schema = self._source.schema(schema_id)
         places = self._source.places(schema_id)

@@ -55,12 +55,14 @@ class RegistryRefused(NotAllowed):
     Args:
         registry: Names it, with its address.
         words: What it said.
+        may_pass: Whether it may let the same client in a moment later.
     """
 
-    def __init__(self, registry: str, words: str) -> None:
+    def __init__(self, registry: str, words: str, may_pass: bool = False) -> None:
         super().__init__(f"{registry} {words}")
         self.registry = registry
         self.words = words
+        self.may_pass = may_pass
 
 
 class SchemaNotFound(Exception):

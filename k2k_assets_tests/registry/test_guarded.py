@@ -1,4 +1,4 @@
-"""Registries behind TLS, passwords, tokens and client certificates; a wrong one stops the topic, loudly and at once."""
+"""Registries behind TLS, passwords, tokens and client certificates; a wrong one stops the topic, loudly and soon."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from k2k_assets.cli.main import run
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.schemas import RegistryLoginRefused
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.registry import login_patience
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.copying import Running, commit_records, copy, told
@@ -113,9 +115,15 @@ def test_a_pipeline_is_let_in(doors: Doors, wanted: dict[str, Any], config: dict
     ],
     ids=["password", "token", "authority", "certificate"],
 )
-def test_who_is_not_let_in_is_stopped_at_once(
-    doors: Doors, wanted: dict[str, Any], config: dict[str, str], said: str, mode: str
+def test_who_is_not_let_in_is_stopped(
+    doors: Doors,
+    wanted: dict[str, Any],
+    config: dict[str, str],
+    said: str,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(login_patience, "PAUSES", (0.5, 1.0))
     with doors.guard(**wanted) as guard:
         path = doors.pipeline(guard, mode, **config)
         pipeline = load_pipeline([path])
@@ -128,14 +136,29 @@ def test_who_is_not_let_in_is_stopped_at_once(
         assert said in words
         assert "See target.registry.config. Correct registry.config of that cluster" in words
         assert "wrong" not in words.replace("WRONG_VERSION", "")
-        assert guard.refused <= 6, "it is not tried again and again"
+        assert guard.refused <= 10, "it is not tried again and again"
         reason = doors.stop(pipeline).reason
         assert isinstance(reason, RegistryLoginRefused)
         assert reason.offset == 0
         assert read_all(doors.target, f"copy.{doors.topic}") == []
 
 
-def test_a_password_that_is_changed_while_the_copy_runs(doors: Doors) -> None:
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_refusal_that_passes_stops_nothing(doors: Doors, mode: str) -> None:
+    """What the registry asks whether a password is right has just been restarted."""
+    with doors.guard(user=(USER, PASSWORD)) as guard:
+        pipeline = load_pipeline([doors.pipeline(guard, mode, **BASIC)])
+        guard.user = (USER, "nobody knows yet")
+        running = Running(pipeline, 1)
+        wait_until(lambda: guard.refused >= 2 or running.error, 60, "two refusals")
+        guard.user = (USER, PASSWORD)
+        running.await_copied(5)
+        running.end()
+        assert [record.reason for record in commit_records(pipeline, doors.target) if record.reason] == []
+    assert doors.decoded() == list(range(5))
+
+
+def test_a_password_that_is_changed_while_the_copy_runs(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known already is copied on; the first new schema stops the topic there, and a new start goes on."""
     with doors.guard(user=(USER, PASSWORD)) as guard:
         pipeline = load_pipeline([doors.pipeline(guard, **BASIC)])
@@ -146,6 +169,7 @@ def test_a_password_that_is_changed_while_the_copy_runs(doors: Doors) -> None:
         running.await_copied(8)
         running.end()
         doors.write(8, 10)
+        monkeypatch.setattr(login_patience, "PAUSES", (0.5,))
         outcome = copy(pipeline)
         assert "[registry-login-refused]" in told(outcome)[doors.topic]
         assert doors.stop(pipeline).position == 8

@@ -70,8 +70,9 @@ class RegistryLoginRefused(StopReason, code="registry-login-refused"):
     title = "a schema registry does not let the pipeline in"
     meaning = (
         "It answers, but refuses the user, the password, the token or the certificate; or its own certificate is not "
-        "trusted. That does not pass by itself, so it is not tried again and again, which could lock the user out. All "
-        "before the record is copied, and nothing was skipped."
+        "trusted. A refused login or request (401, 403) is tried four times more in half a minute: registries refuse "
+        "who is right while what they ask restarts. Tried more often, the user could be locked out. All before the "
+        "record is copied, and nothing was skipped."
     )
     advice = (
         "`k2k validate --connect` tells whether it is put right; then start again. Copying goes on from that record."

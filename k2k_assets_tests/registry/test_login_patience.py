@@ -1,0 +1,71 @@
+"""A registry that refuses: when it is asked again, and when it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from k2k_assets.registry.login_patience import PAUSES, LoginPatience
+from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
+from k2k_assets_tests.support.clock import FakeClock
+
+
+class Door:
+    """A registry that refuses for a while, asked each half second."""
+
+    def __init__(self, opens_at: float = float("inf"), may_pass: bool = True) -> None:
+        self.clock, self.asked = FakeClock(0.0), list[float]()
+        self._opens_at, self._may_pass = opens_at, may_pass
+        self.patience = LoginPatience(self.clock.monotonic)
+
+    def ask(self) -> str:
+        self.asked.append(self.clock.now)
+        if self.clock.now < self._opens_at:
+            raise RegistryRefused("the target's schema registry", "refuses the login (401)", self._may_pass)
+        return "schema"
+
+    def until(self, call: Callable[[], str]) -> str:
+        """Tries again and again, as the sessions of a slot do."""
+        while True:
+            try:
+                return self.patience.ask(call)
+            except RegistryUnreachable:
+                self.clock.advance(0.5)
+
+
+def test_it_is_asked_a_few_times_and_then_believed() -> None:
+    door = Door()
+    with pytest.raises(RegistryRefused):
+        door.until(door.ask)
+    assert door.asked == [0, 2, 6, 14, 30]
+    assert door.asked[-1] == sum(PAUSES)
+    with pytest.raises(RegistryRefused):
+        door.patience.ask(door.ask)
+    assert len(door.asked) == 6, "the next topic is not tried all over again"
+
+
+def test_a_refusal_that_passes_is_none() -> None:
+    door = Door(opens_at=5)
+    assert door.until(door.ask) == "schema"
+    assert door.asked == [0, 2, 6]
+    assert door.patience.ask(door.ask) == "schema"
+    door._opens_at = 1000
+    with pytest.raises(RegistryUnreachable, match=r"\(401\).*asked again in 2 s, and after 4 more refusals the topic"):
+        door.patience.ask(door.ask)
+
+
+def test_what_was_refused_long_ago_counts_no_more() -> None:
+    door = Door()
+    with pytest.raises(RegistryRefused):
+        door.until(door.ask)
+    door.clock.advance(3600)
+    with pytest.raises(RegistryUnreachable):
+        door.patience.ask(door.ask)
+
+
+def test_what_does_not_pass_by_itself_is_believed_at_once() -> None:
+    door = Door(may_pass=False)
+    with pytest.raises(RegistryRefused):
+        door.patience.ask(door.ask)
+    assert door.asked == [0]

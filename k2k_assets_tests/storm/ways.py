@@ -93,7 +93,12 @@ def _pipeline_file(
                 "producer": {"transaction.timeout.ms": _TRANSACTION_MS},
             }
         },
-        "errorHandling": {"onCommitSyncTimeout": "ignore", "onControlMessageDeserializationError": "ignore"},
+        "errorHandling": {
+            "onCommitSyncTimeout": "ignore",
+            "onControlMessageDeserializationError": "ignore",
+            # Nobody writes to the target but the pipeline, marker or not: so its own mappings are enough for groups.
+            **({} if plan.both_ways else {"onForeignWriter": "fail"}),
+        },
         "spark": {"master": "local[4]", "config": {"spark.sql.shuffle.partitions": "2"}},
         "index": {"path": str(directory / f"index-{number}")},
         # Transactions stay open for long, so that faults meet them.

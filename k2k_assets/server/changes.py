@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ class Planned:
 
 
 class Changing:
-    """Changes pipelines, one request at a time.
+    """Changes pipelines, each by one request at a time.
 
     Args:
         by: Who is noted in the commit log.
@@ -75,7 +76,7 @@ class Changing:
 
     def __init__(self, by: str) -> None:
         self._by = by
-        self._lock = threading.Lock()
+        self._locks: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 
     def positions(self, pipeline: Pipeline, body: PositionsBody) -> Planned:
         """Plans, and carries out if the body confirms what is still the plan.
@@ -88,7 +89,7 @@ class Changing:
             Superseded: Another instance started meanwhile; nothing was changed.
             ClusterUnreachable: A cluster does not answer.
         """
-        with self._lock, both_clusters(pipeline) as (source, target):
+        with self._locks[pipeline.name, pipeline.group], both_clusters(pipeline) as (source, target):
             request = self._request(pipeline, source, body)
             decided = rehearse(pipeline, source, target, request)
             plan = plan_of(decided, body)
@@ -103,7 +104,7 @@ class Changing:
             Refused: A topic is not selected; nothing was changed.
             ClusterUnreachable: A cluster does not answer.
         """
-        with self._lock, both_clusters(pipeline) as (source, target):
+        with self._locks[pipeline.name, pipeline.group], both_clusters(pipeline) as (source, target):
             pause_topics(pipeline, source, target, body.topics, self._by, body.reason)
 
     def resume(self, pipeline: Pipeline, body: TopicsBody) -> None:
@@ -113,7 +114,7 @@ class Changing:
             Refused: A topic is not paused; nothing was changed.
             ClusterUnreachable: The target does not answer.
         """
-        with self._lock, both_clusters(pipeline) as (_, target):
+        with self._locks[pipeline.name, pipeline.group], both_clusters(pipeline) as (_, target):
             resume_topics(pipeline, target, body.topics)
 
     def _request(self, pipeline: Pipeline, source: Cluster, body: PositionsBody) -> Request:

@@ -73,6 +73,7 @@ class PipelineWatch:
         self._clients: StatusClients | None = None
         self._look = PipelineLook()
         self._read_at = self._asked_at = -_IDLE_SECONDS
+        self._is_retired = False
 
     def look(self) -> PipelineLook:
         """The status, not older than a second unless it takes longer to read it."""
@@ -80,7 +81,7 @@ class PipelineWatch:
         if not self._lock.acquire(timeout=_PATIENCE_SECONDS):
             return replace(self._look, error=self._look.error or "the clusters are still being asked")
         try:
-            if time.monotonic() - self._read_at >= _FRESH_SECONDS:
+            if time.monotonic() - self._read_at >= _FRESH_SECONDS and not self._is_retired:
                 self._look = self._read()
                 self._read_at = time.monotonic()
             return self._look
@@ -95,6 +96,11 @@ class PipelineWatch:
         """Closes the clients if nobody has asked for a minute."""
         if time.monotonic() - self._asked_at >= _IDLE_SECONDS:
             self.close()
+
+    def retire(self) -> None:
+        """Closes the clients for good, because the pipeline's file has changed: who still holds this opens none."""
+        self._is_retired = True
+        self.close()
 
     def close(self) -> None:
         """Closes the clients; a later look opens others."""

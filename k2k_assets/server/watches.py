@@ -37,10 +37,9 @@ class Watches:
 
     def find(self, name: str) -> tuple[LoadedFiles, PipelineWatch] | None:
         """A pipeline by its name in addresses; None if there is none that can be used."""
-        for loaded in self.loaded():
-            if loaded.pipeline and loaded.id == name:
-                return loaded, self._watches[name]
-        return None
+        found = next((one for one in self.loaded() if one.pipeline and one.id == name), None)
+        watch = self._watches.get(name)
+        return (found, watch) if found and watch else None
 
     def close_idle(self) -> None:
         """Closes the clients of pipelines that nobody looks at."""
@@ -48,14 +47,14 @@ class Watches:
             watch.close_if_idle()
 
     def close(self) -> None:
-        """Closes all clients."""
+        """Closes all clients for good."""
         for watch in list(self._watches.values()):
-            watch.close()
+            watch.retire()
 
     def _follow(self, pipelines: dict[str, Pipeline]) -> None:
         gone = [name for name, watch in self._watches.items() if pipelines.get(name) is not watch.pipeline]
         for name in gone:
             # It may be reading just now, which ends by its own deadlines.
-            threading.Thread(target=self._watches.pop(name).close, daemon=True).start()
+            threading.Thread(target=self._watches.pop(name).retire, daemon=True).start()
         for name, pipeline in pipelines.items():
             self._watches.setdefault(name, PipelineWatch(pipeline))

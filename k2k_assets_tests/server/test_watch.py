@@ -75,3 +75,13 @@ def test_clients_of_what_nobody_looks_at_are_closed(pipeline: Pipeline, monkeypa
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.0)
     watch.close_if_idle()
     assert clients.closed == 1
+
+
+def test_a_watch_whose_file_has_changed_opens_no_clients_any_more(pipeline: Pipeline) -> None:
+    clients = Counted()
+    watch = PipelineWatch(pipeline, clients)  # type: ignore[arg-type]
+    watch.look()
+    watch.retire()
+    watch.look_again()
+    assert watch.look().status == STATUS
+    assert (clients.opened, clients.closed) == (1, 1)

@@ -17,7 +17,8 @@ from k2k_assets.replication.slot_reports import SessionEnded, Statistics
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.telemetry.report_server import report_server
 from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.verifying import verify
 from k2k_assets_tests.telemetry.test_reports import Heard
@@ -30,8 +31,9 @@ RECORDS = 3000
 @pytest.fixture(params=["enabled", "disabled"])
 def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
     topic = create_topic(clusters.source_servers, unique("reporting"), 2)
+    writer = NumberedWriter(clusters.source_servers, [], 0)
     for partition in range(2):
-        produce(clusters.source_servers, topic, [b"%d" % n for n in range(RECORDS)], partition)
+        writer.write(RECORDS, topic, partition, "plain")
     return make_pipeline(
         tmp_path, clusters.source_servers, clusters.target_servers, [topic],
         features={"exactlyOnce": request.param, "offsetMapping": "enabled", "headerReplication": "enabled"},

@@ -95,7 +95,9 @@ def test_without_an_address_there_is_no_thread_and_are_no_statistics() -> None:
 
 def test_statistics_are_off_unless_the_file_asks_for_them(tmp_path: Path) -> None:
     with serving(tmp_path) as (_, address):
-        assert SlotReporter(plan(address)).statistics is None
+        reporter = SlotReporter(plan(address))
+        assert reporter.statistics is None
+        reporter.close()
 
 
 def test_a_driver_that_cannot_be_reached_or_does_not_read_delays_nobody() -> None:
@@ -108,6 +110,7 @@ def test_a_driver_that_cannot_be_reached_or_does_not_read_delays_nobody() -> Non
                 reporter.statistics.take("producer", document())
             assert time.monotonic() - began < 2
             reporter.close()
+            wait_until(lambda: "k2k-reports" not in {thread.name for thread in threading.enumerate()}, 30, "its end")
 
 
 def test_who_is_no_slot_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,6 +38,7 @@ class SlotReporter:
     def __init__(self, plan: SlotPlan) -> None:
         self._address = plan.reports
         self._queue: queue.Queue[Report | _Text | None] = queue.Queue(_MOST_QUEUED)
+        self._is_closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._handler: _Handler | None = None
         if plan.reports is not None:
@@ -79,7 +80,8 @@ class SlotReporter:
         if self._handler is not None:
             _ours.removeHandler(self._handler)
         if self._thread is not None:
-            self._put(None)
+            self._is_closed.set()
+            self._put(None)  # it may be full, and then the thread has no need to be woken
             self._thread.join(_SECONDS)
 
     def _put(self, report: Report | _Text | None) -> None:
@@ -104,7 +106,7 @@ class SlotReporter:
                 if connection is not None:
                     connection.close()
                 connection = None
-            report = self._queue.get()
+            report = None if self._is_closed.is_set() and self._queue.empty() else self._queue.get()
         if connection is not None:
             connection.close()
 

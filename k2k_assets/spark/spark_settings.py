@@ -48,8 +48,8 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         # Workers are forked from our daemon, which has imported everything. On a cluster Spark's own daemon is used,
         # which can report that our package is missing.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}
-        # Workers on other machines do not inherit it.
-        lines = {f"spark.executorEnv.{FORMAT_VARIABLE}": JSON} if is_json() else {}
+        # Workers on other machines do not inherit it; those on this one do, and the setting would make a start slow.
+        lines = {f"spark.executorEnv.{FORMAT_VARIABLE}": JSON} if is_json() and not is_local(own) else {}
         conf = {**_defaults(), **daemon, **lines, **spark.config, **own, **_REQUIRED}
     conf[FINGERPRINT] = digest(json.dumps(conf, sort_keys=True))
     return conf if spark.remote else {"spark.app.name": f"k2k {pipeline.name}", **conf}

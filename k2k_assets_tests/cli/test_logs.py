@@ -76,7 +76,9 @@ def test_the_jvm_writes_json_too(verbose: bool, monkeypatch: pytest.MonkeyPatch,
     level, _, uri = os.environ["SPARK_SUBMIT_OPTS"].rpartition("=")
     assert ("-Dk2k.jvm.level=info" in level) is verbose
     assert '"message": "%enc{%m}{JSON}"' in Path(urlparse(uri).path).read_text()
-    assert spark_conf(make_pipeline(tmp_path, "s:1", "t:1", ".*"))["spark.executorEnv.K2K_LOG_FORMAT"] == "json"
+    for master, is_told in (("spark://elsewhere:7077", True), ("local[2]", False)):
+        conf = spark_conf(make_pipeline(tmp_path, "s:1", "t:1", ".*", spark={"master": master}))
+        assert (conf.get("spark.executorEnv.K2K_LOG_FORMAT") == "json") is is_told
 
 
 @pytest.mark.parametrize(("verbose", "level"), [(False, "error"), (True, "info")])

@@ -25,7 +25,7 @@ from k2k_assets.coordination.orphaned_transactions import OrphanedTransactions
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded, message_lines
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotAllowed, Superseded
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
@@ -41,6 +41,7 @@ from k2k_assets.replication.driver.events import (
     ProgressRead,
 )
 from k2k_assets.replication.driver.job import Job, Runner
+from k2k_assets.replication.driver.job_failure import job_failure
 from k2k_assets.replication.driver.latest_starts import hold_latest_starts
 from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
@@ -142,7 +143,7 @@ class Instance:
             if job.failure is not None:
                 self._ask_to_end(again=not stop.is_set())  # slots may still run that Spark has lost
                 if stop.is_set():
-                    log.warning(_KILLED_WITH_US, message_lines(job.failure)[0])
+                    log.warning(_KILLED_WITH_US, job_failure(job.failure))
             if job.failure is not None and not stop.is_set():
                 lasted = isinstance(self.extent, Continuous) and time.monotonic() - begun > _LONGEST_PAUSE
                 worked = self._copied() > copied_before or lasted
@@ -265,7 +266,7 @@ class Instance:
         return True
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
-        words = message_lines(failure)[0]
+        words = job_failure(failure)
         if failures >= _MOST_FAILURES and not isinstance(self.extent, Continuous):
             raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
         log.warning("the Spark job failed and is run again: %s", words)

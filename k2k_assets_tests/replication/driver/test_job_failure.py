@@ -16,7 +16,8 @@ _FRAMES = (
 )
 _PYTHON = (
     "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
-    '  File "worker.py", line 1, in main\n    process()\n  File "slot.py", line 2, in run\n    copy(records)\n         ^^^^^^^^^\n'
+    '  File "worker.py", line 1, in main\n    process()\n'
+    '  File "slot.py", line 2, in run\n    copy(records)\n         ^^^^^^^^^\n'
 )
 
 

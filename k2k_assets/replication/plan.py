@@ -119,9 +119,9 @@ def slot_of(tp: TopicPartition, slots: int) -> int:
 
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
-    """Number of slots: the configured number, else the free cores; never more than there are partitions."""
+    """Number of slots: the configured number, else the free cores; never more than free cores, or partitions."""
     wanted = pipeline.configuration.partition_parallelism or free_cores
-    return max(1, min(wanted, partitions))
+    return max(1, min(wanted, free_cores, partitions))
 
 
 def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:

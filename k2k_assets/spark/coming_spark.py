@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -88,12 +88,13 @@ class ComingSpark:
         """Waits until Spark has started or failed to start, so that this process can use it for other work."""
         wait([self._spark])
 
-    def _cores(self) -> int:
+    def _cores(self) -> int | Callable[[], int]:
         from k2k_assets.spark.task_slots import cores_with
 
+        if not is_local(self._conf):
+            return lambda: self._spark.result().cores
         # A Spark that ran in this process before may have other settings.
-        is_known = self._is_first and is_local(self._conf)
-        return cores_with(self._pipeline, self._conf.get) if is_known else self._spark.result().cores
+        return cores_with(self._pipeline, self._conf.get) if self._is_first else self._spark.result().cores
 
     def _run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         return self._spark.result().run_slots(plans)

@@ -48,13 +48,13 @@ class LastingSpark:
 
     @property
     def cores(self) -> int:
-        """Number of slots that run at once."""
+        """Number of slots that run at once; on a cluster it changes."""
         return self.engine.cores
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         """Runs one task for each slot, and waits for all of them."""
         if self.engine.has_lost_its_jvm():
-            _log.warning("Spark's Java process is gone; a new one is started")
+            _log.warning("Spark is gone, with its Java process or by its cluster's will; a new one is started")
             forget()
             self.engine = self._built(None)
         return self.engine.run_slots(plans)

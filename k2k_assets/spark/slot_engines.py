@@ -11,11 +11,13 @@ from typing import Protocol
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
+from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
+from k2k_assets.spark.executors import await_executors, is_counted, present_cores
 from k2k_assets.spark.java_process import QUICK_FLAGS, JavaProcess, is_local
-from k2k_assets.spark.sessions import build_session, start_context
+from k2k_assets.spark.sessions import LOST, build_session, start_context
 from k2k_assets.spark.slot_task import copy_partition, run_slots
 from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets.spark.task_slots import cores_with, free_cores
@@ -24,23 +26,24 @@ _log = logging.getLogger("k2k.spark")
 
 # At most so many workers are started in advance.
 _MOST_WARM = 8
+# Longest wait for Java to count the executors' cores; else the number of before counts.
+_COUNT_SECONDS = 2.0
 
 
 class SlotEngine(Protocol):
-    """Runs slots.
+    """Runs slots."""
 
-    Attributes:
-        cores: Number of slots that run at once.
-    """
-
-    cores: int
+    @property
+    def cores(self) -> int:
+        """Number of slots that run at once."""
+        ...
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         """Runs one task a slot and waits for all of them."""
         ...
 
     def has_lost_its_jvm(self) -> bool:
-        """Whether its Java process is gone."""
+        """Whether its Java process is gone, or Spark has stopped in it."""
         ...
 
     def stop(self) -> None:
@@ -99,16 +102,20 @@ class ClassicSlots:
         flags: Flags for the Java process that is started otherwise.
 
     Attributes:
-        cores: Number of slots that run at once.
         context: The Spark context.
     """
 
     def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
         conf = spark_conf(pipeline)
         self.context = start_context(conf, java, flags)
-        self.cores = cores_with(pipeline, self.context.getConf().get)
+        setting = self.context.getConf().get
+        self._cores = cores_with(pipeline, setting)
+        self._is_counted = is_counted(setting)
+        self._counting: threading.Thread | None = None
+        if self._is_counted:
+            self._await_executors(pipeline)
         if is_local(conf):
-            wanted = pipeline.configuration.partition_parallelism or self.cores
+            wanted = pipeline.configuration.partition_parallelism or self._cores
             warm_up = threading.Thread(target=self._warm_up, args=(min(wanted, _MOST_WARM),), name="k2k-warm-up")
             warm_up.daemon = True
             warm_up.start()
@@ -118,10 +125,26 @@ class ClassicSlots:
         nothing: RDD[object] = self.context.parallelize([], len(plans))
         return nothing.mapPartitionsWithIndex(copy_partition(plans)).collect()
 
+    @property
+    def cores(self) -> int:
+        """Number of slots that run at once; on a cluster that of the executors which it has now."""
+        if self._is_counted:
+            # Not in this thread: of a Java process that is frozen no answer would come, and the driver has more to do.
+            if self._counting is None or not self._counting.is_alive():
+                self._counting = threading.Thread(target=self._count, name="k2k-cores", daemon=True)
+                self._counting.start()
+            self._counting.join(_COUNT_SECONDS)
+        return self._cores
+
     def has_lost_its_jvm(self) -> bool:
-        """Whether the Java process has ended."""
+        """Whether the Java process has ended, or its cluster has ended Spark in it."""
         process = getattr(SparkContext._gateway, "proc", None)
-        return process is not None and process.poll() is not None
+        if process is not None and process.poll() is not None:
+            return True
+        try:
+            return self.context._jsc is None or bool(self.context._jsc.sc().isStopped())
+        except LOST:
+            return False  # it is just dying
 
     def stop(self) -> None:
         """Stops the context, but not its unused accumulator server, which takes a second to stop and ends by itself."""
@@ -132,6 +155,22 @@ class ClassicSlots:
         finally:
             if server:
                 threading.Thread(target=server.shutdown, daemon=True).start()
+
+    def _count(self) -> None:
+        with suppress(*LOST, AttributeError):  # a Spark that is gone is replaced with the next job
+            self._cores = max(1, present_cores(self.context))
+
+    def _await_executors(self, pipeline: Pipeline) -> None:
+        """Waits for the first executors, before anything is taken over from an instance that has some.
+
+        Raises:
+            K2KError: None has come.
+        """
+        try:
+            await_executors(self.context, pipeline, cores_with(pipeline, self.context.getConf().get))
+        except K2KError:
+            self.stop()
+            raise
 
     def _warm_up(self, tasks: int) -> None:
         """Starts the Python workers for the slots while the driver draws the first generation."""

@@ -19,7 +19,8 @@ def task_slots(master: str, executors: int | None, cores: int | None, most: int 
 
     Args:
         master: `spark.master`.
-        executors: `spark.executor.instances`.
+        executors: `spark.executor.instances`, or `spark.dynamicAllocation.maxExecutors` where Spark asks for executors
+            only when tasks wait for them.
         cores: `spark.executor.cores`.
         most: `spark.cores.max`.
     """
@@ -52,9 +53,10 @@ def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
         Refused: `configuration.partitionParallelism` is more than Spark runs at once.
     """
     master = setting("spark.master") or ""
+    grows = (setting("spark.dynamicAllocation.enabled") or "").lower() == "true"
     found = task_slots(
         master,
-        _number(setting("spark.executor.instances")),
+        _number(setting("spark.dynamicAllocation.maxExecutors" if grows else "spark.executor.instances")),
         _number(setting("spark.executor.cores")),
         _number(setting("spark.cores.max")),
     )

@@ -50,7 +50,7 @@ def test_each_slot_gets_its_share_of_each_topic(topic: str, count: int, slots: i
 
 @pytest.mark.parametrize(
     ("configured", "count", "cores", "slots"),
-    [(None, 10, 4, 4), (None, 3, 4, 3), (2, 10, 4, 2), (8, 3, 1, 3), (None, 0, 4, 1), (5, 0, 4, 1)],
+    [(None, 10, 4, 4), (None, 3, 4, 3), (2, 10, 4, 2), (8, 3, 1, 1), (8, 3, 9, 3), (None, 0, 4, 1), (5, 0, 4, 1)],
 )
 def test_slots_as_configured_else_free_cores_never_more_than_partitions(
     tmp_path: Path, configured: int | None, count: int, cores: int, slots: int

@@ -57,6 +57,16 @@ def pipeline_with(tmp_path: Path, slots: int | None) -> Pipeline:
         ({"spark_master": "local[4]"}, None, 4),
         ({"spark_master": "local[4]"}, 4, 4),
         ({"spark_master": "yarn", "spark_executor_instances": "3", "spark_executor_cores": "2"}, 6, 6),
+        ({"spark_master": "yarn", "spark_dynamicAllocation_enabled": "true", "spark_executor_instances": "1"}, 5, 5),
+        (
+            {
+                "spark_master": "yarn",
+                "spark_dynamicAllocation_enabled": "true",
+                "spark_dynamicAllocation_maxExecutors": "3",
+            },
+            None,
+            3,
+        ),
         ({}, 5, 5),  # a cluster that grows by itself takes what is asked for
         ({}, None, 1),
     ],

@@ -1,9 +1,9 @@
 """One instance from its first generation to its last.
 
 A generation is one job: its slots copy the partitions that no newer instance copies. The instance draws a new
-generation when the job failed, when the source has new topics or partitions, or when partitions that others copied
-became free. A continuous instance without partitions stands by until then. The slots of the old generation commit and
-release before those of the new one claim.
+generation when the job failed, when the source has new topics or partitions, when partitions that others copied became
+free, or when Spark has got cores for another number of slots. A continuous instance without partitions stands by until
+then. The slots of the old generation commit and release before those of the new one claim.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -47,6 +46,7 @@ from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets.replication.driver.slot_count import SlotCount
 from k2k_assets.replication.driver.slot_events import SlotEvents
 from k2k_assets.replication.extent import Continuous, Extent
 from k2k_assets.replication.plan import SlotPlan, spread
@@ -85,7 +85,7 @@ class Instance:
         pipeline: The pipeline to copy.
         extent: When the instance ends.
         snapshot: The clusters at the last look.
-        slots: Returns the number of slots for a number of partitions.
+        slots: Tells the number of slots of a generation.
         clusters: Source and target.
         progress: Follows the commit topic.
         peers: The other instances.
@@ -98,7 +98,7 @@ class Instance:
     pipeline: Pipeline
     extent: Extent
     snapshot: ClusterSnapshot
-    slots: Callable[[int], int]
+    slots: SlotCount
     clusters: tuple[Cluster, Cluster]
     progress: ProgressReader
     peers: Peers
@@ -194,7 +194,7 @@ class Instance:
             self.listener(HandedOver(elsewhere, nothing_left=not mine))
         if not mine:
             return []
-        shares = spread(mine, self.slots(len(mine)))
+        shares = spread(mine, self.slots.plan(len(mine)))
         self._generation = self.peers.draw_generation(self._as_instance(len(shares)))
         mapped = mapped_so_far(self.pipeline, self.clusters[1])
         commit_log = self._read_commit_log(stop, len(shares))
@@ -320,13 +320,15 @@ class Instance:
             self._observe()
 
     def _needs_new_generation(self, copying: bool) -> bool:
-        """Whether there are new or free partitions to copy, so that a new generation is needed.
+        """Whether a new generation is needed: there are new or free partitions, or cores for another number of slots.
 
         Args:
             copying: Whether slots are at work; then new partitions need not wait for other instances.
         """
         if not isinstance(self.extent, Continuous):
             return False
+        if copying and self.slots.has_changed():
+            return True
         if changed := self.new_topics.refresh(self.snapshot):
             new = set(changed.partitions) - set(self.snapshot.partitions)
             self.snapshot = changed

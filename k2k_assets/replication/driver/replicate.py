@@ -22,15 +22,16 @@ from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.replication.driver.planning import create_missing
 from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets.replication.driver.slot_count import SlotCount
 from k2k_assets.replication.extent import Extent
-from k2k_assets.replication.plan import ReportAddress, slots_for
+from k2k_assets.replication.plan import ReportAddress
 
 log = logging.getLogger("k2k.replication")
 
 
 def replicate_with(
     runner: Runner,
-    cores: int,
+    cores: int | Callable[[], int],
     pipeline: Pipeline,
     extent: Extent,
     *,
@@ -46,7 +47,8 @@ def replicate_with(
 
     Args:
         runner: Runs one slot for each plan, and returns when all have ended.
-        cores: Number of slots that the runner can run at once.
+        cores: Number of slots that the runner can run at once; a function, if that may change. It is not called before
+            the runner can be used.
         pipeline: The pipeline to copy.
         extent: When the replication ends.
         topics: Only these source topics; None: all that the pipeline selects.
@@ -77,7 +79,7 @@ def replicate_with(
             pipeline=pipeline,
             extent=extent,
             snapshot=snapshot,
-            slots=lambda partitions: slots_for(pipeline, partitions, cores),
+            slots=SlotCount(pipeline, cores if callable(cores) else _always(pipeline, cores)),
             clusters=(source, target),
             progress=progress,
             peers=peers,
@@ -87,6 +89,12 @@ def replicate_with(
             run=run,
         )
         return instance.until_done(_reporting(runner, reports), stop or threading.Event())
+
+
+def _always(pipeline: Pipeline, cores: int) -> Callable[[], int]:
+    """A fixed number of slots, which the caller has checked against the one that is configured."""
+    number = max(cores, pipeline.configuration.partition_parallelism or 0)
+    return lambda: number
 
 
 def _reporting(runner: Runner, reports: ReportAddress | None) -> Runner:

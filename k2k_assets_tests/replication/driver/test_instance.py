@@ -161,4 +161,5 @@ def _run_on(snapshot: Any, changes: Any) -> Instance:
     progress: Any = SimpleNamespace(set_by_hand={}, read=list, refresh=lambda: nothing, current=lambda: nothing)
     peers: Any = SimpleNamespace(paused={})
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)
-    return Instance(unused, Continuous(), snapshot, unused, unused, progress, peers, takeover, changes)
+    slots: Any = SimpleNamespace(has_changed=lambda: False)
+    return Instance(unused, Continuous(), snapshot, slots, unused, progress, peers, takeover, changes)

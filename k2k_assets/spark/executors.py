@@ -1,0 +1,113 @@
+"""Counts the slots that the executors of a cluster can run: they come after Spark's start, go, and come again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from pyspark import SparkContext
+
+from k2k_assets.core.errors import K2KError
+from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger("k2k.spark")
+
+# Spark's own setting for how long to wait for executors. Its default of 30 seconds is short for a cluster that first
+# has to load an image.
+_PATIENCE_SETTING, _PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime", "120s"
+# No further executor is waited for when none has come for so long: the next look finds it, too.
+_SETTLED_SECONDS = 3.0
+_POLL_SECONDS = 0.1
+
+
+def is_counted(setting: Callable[[str], str | None]) -> bool:
+    """Whether the present executors tell how many slots run at once.
+
+    Not in local mode, which has none; not over Spark Connect, which does not tell; and not where Spark asks for
+    executors only when tasks wait for them.
+
+    Args:
+        setting: Returns a setting of Spark; None if it is not set.
+    """
+    master = setting("spark.master") or ""
+    if master in ("", "local") or master.startswith("local["):
+        return False
+    return (setting("spark.dynamicAllocation.enabled") or "").lower() != "true"
+
+
+def present_cores(context: SparkContext) -> int:
+    """Number of tasks that the present executors run at once, busy or not (Spark counts `spark.task.cpus`, too).
+
+    Raises:
+        Py4JError, PySparkException, OSError: The Java process is gone.
+    """
+    spark = context._jsc.sc()
+    return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
+
+
+def await_executors(context: SparkContext, pipeline: Pipeline, expected: int) -> None:
+    """Waits until as many slots can run as are expected, or at least one can and no further executor comes.
+
+    Args:
+        context: Of Spark on a cluster.
+        pipeline: Whose slots.
+        expected: Number of slots by the settings, if these tell any.
+
+    Raises:
+        K2KError: No executor has come.
+    """
+    patience = context._jsc.sc().conf().getTimeAsSeconds(_PATIENCE_SETTING, _PATIENCE)
+    wanted = pipeline.configuration.partition_parallelism
+    wait_for = wanted or (expected if _is_told(context) else None)
+    found = settled_cores(lambda: present_cores(context), wait_for, patience)
+    if not found:
+        raise K2KError(
+            f"Spark ({context.master}) has no executor after {patience} seconds ({_PATIENCE_SETTING}), so no slot can "
+            "copy. Nothing was taken over from other instances. Give the cluster free cores and memory: another "
+            "application may hold all of them, unless its spark.cores.max says less"
+        )
+    if wanted is not None and wanted > found:
+        _log.warning(
+            "configuration.partitionParallelism is %d, but the executors have cores for %d slots; when more "
+            "executors come, they are used",
+            wanted,
+            found,
+        )
+
+
+def settled_cores(
+    count: Callable[[], int],
+    expected: int | None,
+    patience: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> int:
+    """Waits for executors; returns how many slots they can run.
+
+    Args:
+        count: Returns the number of slots that can run now.
+        expected: With so many nothing is waited for any more; None: nobody knows.
+        patience: Seconds to wait for the first one.
+        clock: Seconds that only rise.
+        sleep: Waits for some seconds.
+    """
+    found, begun = 0, clock()
+    since = begun
+    while True:
+        now = count()
+        if expected is not None and now >= expected:
+            return now
+        if now != found:
+            found, since = now, clock()
+        if found and clock() - since >= _SETTLED_SECONDS:
+            return found
+        if not found and clock() - begun >= patience:
+            return 0
+        sleep(_POLL_SECONDS)
+
+
+def _is_told(context: SparkContext) -> bool:
+    """Whether the settings tell how many slots there will be."""
+    names = ("spark.cores.max", "spark.executor.instances")
+    return context.master.startswith("local-cluster") or any(context.getConf().get(name) for name in names)

@@ -1,0 +1,43 @@
+"""The settings that docs/spark.md shows for each kind of cluster, as a pipeline file and as Spark gets them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.spark.executors import is_counted
+from k2k_assets.spark.spark_settings import spark_conf
+from k2k_assets.spark.task_slots import cores_with
+from k2k_assets_tests.support.pipelines import write_pipeline
+
+_PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+
+
+@pytest.mark.parametrize(
+    ("heading", "address", "counted", "cores"),
+    [
+        ("Spark", "spark://spark.example.com:7077", True, 8),
+        ("Standalone", "spark://spark.example.com:7077", True, 8),
+        ("Kubernetes", "k8s://https://kubernetes.default.svc", True, 8),
+        ("YARN", "yarn", True, 8),
+        ("Spark Connect", "sc://spark.example.com:15002", False, 1),
+    ],
+)
+def test_the_settings_of_each_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heading: str, address: str, counted: bool, cores: int
+) -> None:
+    """They load, reach Spark, and tell the number of slots that is expected."""
+    monkeypatch.setenv("POD_NAME", "k2k-0")
+    sections = re.split(r"^#+ ", _PAGE.read_text(), flags=re.MULTILINE)
+    section = next(each for each in sections if each.splitlines()[:1] == [heading])
+    shown = re.search(r"```yaml\n(.*?)```", section, re.DOTALL)
+    assert shown
+    pipeline = load_pipeline([write_pipeline(tmp_path, "a:1", "b:1", ["t"], **yaml.safe_load(shown[1]))])
+    conf = spark_conf(pipeline)
+    assert conf.get("spark.remote", conf.get("spark.master")) == address
+    assert is_counted(conf.get) is counted
+    assert cores_with(pipeline, conf.get) == cores

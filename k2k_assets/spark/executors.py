@@ -110,4 +110,4 @@ def settled_cores(
 def _is_told(context: SparkContext) -> bool:
     """Whether the settings tell how many slots there will be."""
     names = ("spark.cores.max", "spark.executor.instances")
-    return context.master.startswith("local-cluster") or any(context.getConf().get(name) for name in names)
+    return (context.master or "").startswith("local-cluster") or any(context.getConf().get(name) for name in names)

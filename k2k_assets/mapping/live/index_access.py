@@ -11,6 +11,7 @@ import pyarrow as pa
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.reverse import is_told_by_mappings
 
 log = logging.getLogger("k2k.mapping")
 
@@ -74,8 +75,13 @@ class IndexAccess:
         return {SourcePartition(*source) for source in manifest.doubtful}
 
     def refresh(self) -> IndexReader | None:
-        """Opens the current version."""
+        """Opens the current version; none for a file that has to learn from mapping records what it is for.
+
+        Whether records are written on the target as well is noted in the records, and lost in the index.
+        """
         self._next_look = time.monotonic() + _REFRESH_SECONDS
+        if is_told_by_mappings(self._pipeline):
+            return None
         try:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:

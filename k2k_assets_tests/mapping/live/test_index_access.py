@@ -8,12 +8,15 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+import yaml
 
+from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
-from k2k_assets.mapping.index import IndexReplaced, IndexUnusable
+from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
 from k2k_assets.mapping.live import index_access
 from k2k_assets.mapping.live.index_access import IndexAccess
+from k2k_assets.pipeline import Pipeline
 from k2k_assets_tests.support.pipelines import make_pipeline
 
 SOURCE = SourcePartition("source-cluster", "t", "s-t", 0)
@@ -88,3 +91,24 @@ def test_one_that_cannot_be_opened_any_more_is_none(opened: Callable[..., IndexA
     assert access.take_missed() is isinstance(trouble, IndexUnusable), "a disk may come back"
     assert access.below(SOURCE, 0, 100, {0: 10}) is None
     assert not access.take_missed(), "once"
+
+
+def test_a_file_for_a_mapper_alone_reads_the_records_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They note whether both sides are written; of the index nobody would know, and call exact what is not."""
+    opened: list[Pipeline] = []
+
+    def note(pipeline: Pipeline) -> IndexReader:
+        opened.append(pipeline)
+        raise IndexUnusable("none")
+
+    monkeypatch.setattr(IndexReader, "open", note)
+    file = tmp_path / "mapper.yaml"
+    sections = {side: {"kafka": {"common": {"bootstrap.servers": f"{side}:1"}}} for side in ("source", "target")}
+    text = yaml.safe_dump({"name": "mapper", "groups": {"consumerGroups": ".*"}, **sections})
+    for more, opens in (("", 0), ("errorHandling: {onForeignWriter: fail}\n", 1)):
+        file.write_text(text + more)
+        pipeline = load_mapper_pipeline([file])
+        assert IndexAccess(pipeline, "source", "target", "topic").reader is None
+        assert len(opened) == opens

@@ -7,17 +7,18 @@ keep the same promises where it can.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.factory import TRANSPORTS
 from k2k_assets.transport.interface import Delivery, Position, Sink, Source, Transport
 from k2k_assets_tests.support.fake_transport import Arrival, FakeTransport, Placed
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.kafka import SECONDS, ReadRecord, create_topic, end_offsets, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
 
 BATCH_BYTES = 1_000_000
@@ -134,17 +135,24 @@ class RealEnds:
         return _placed(self._target_servers, self.target_topic)
 
     def controls(self, topic: str) -> list[bytes | None]:
-        return [record.value for record in read_all(self._target_servers, topic)]
+        return [record.value for record in _read(self._target_servers, topic)]
 
     def aside(self) -> list[bytes | None]:
-        return [record.value for record in read_all(self._target_servers, self.aside_topic)]
+        return [record.value for record in _read(self._target_servers, self.aside_topic)]
 
     def stranger_writes(self) -> None:
         produce(self._target_servers, self.target_topic, [b"foreign"], 0)
 
 
 def _placed(servers: str, topic: str) -> list[Placed]:
-    return [Placed(record.offset, record.key, record.value) for record in read_all(servers, topic)]
+    return [Placed(record.offset, record.key, record.value) for record in _read(servers, topic)]
+
+
+def _read(servers: str, topic: str) -> list[ReadRecord]:
+    """All committed records. A commit is answered before its markers are written; what stays open is not waited for."""
+    with suppress(TimeoutError):
+        wait_until(lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic), 1.0, "markers")
+    return read_all(servers, topic)
 
 
 class FakeEnds:

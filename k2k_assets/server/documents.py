@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from typing_extensions import TypedDict
 
+from k2k_assets.core.suggested_commands import with_files
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.overrides.decide import Override, describe_override
 from k2k_assets.overrides.request import Wanted
@@ -173,7 +173,6 @@ def _named(one: LoadedFiles) -> PipelineEntry:
 
 
 def _stops(status: CopyStatus, files: Sequence[Path]) -> Iterator[Stop]:
-    named = shlex.join(["-f", ",".join(map(str, files))])
     for topic in status.topics:
         for partition, reason in topic.stopped.items():
             to_do = reason.to_do()
@@ -182,7 +181,7 @@ def _stops(status: CopyStatus, files: Sequence[Path]) -> Iterator[Stop]:
                 "partition": partition,
                 "code": reason.code,
                 "found": reason.found(),
-                "remedy": to_do.replace("-f FILE", named),
+                "remedy": with_files(to_do, {"-f": files}),
                 "remedies": list(remedies(to_do)),
             }
 

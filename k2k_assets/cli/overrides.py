@@ -99,12 +99,12 @@ def _override(
     # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.overrides.apply import override, rehearse
-    from k2k_assets.overrides.request import Request, Wanted
+    from k2k_assets.overrides.request import Request, from_log_start
     from k2k_assets.topics.selection import resolve_topics
 
     with both_clusters(pipeline) as (source, target):
         if wanted is None:
-            wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))
+            wanted = from_log_start(resolve_topics(pipeline, source))
         request = Request(wanted, who(), why, new_topic, foreign_records)
         if dry_run or asks:
             decided = rehearse(pipeline, source, target, request)

@@ -9,19 +9,17 @@ from pathlib import Path
 import click
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.options import defaults_files, split_files, template_engine
+from k2k_assets.cli.options import defaults_files, template_engine
 from k2k_assets.cli.overrides import who
 from k2k_assets.cli.signals import terminated_as_interrupted
+from k2k_assets.cli.tool_options import pipelines_option
 from k2k_assets.core.errors import Refused
 
 _EXTRA = "'k2k-assets[server]'"
 
 
 @click.command(epilog=epilog(0, 1, 2, 3), context_settings={"help_option_names": ["--help"]})
-@click.option(
-    "-f", "--file", "pipelines", metavar="FILE", multiple=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="Pipeline file. Several with commas: merged into one. Repeated: several pipelines.",
-)  # fmt: skip
+@pipelines_option(required=False)
 @click.option(
     "--dir", "folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
     help="Folder that is watched: each YAML file in it is a pipeline.",
@@ -39,7 +37,7 @@ _EXTRA = "'k2k-assets[server]'"
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
 def server(
-    pipelines: tuple[Path, ...],
+    pipelines: tuple[tuple[Path, ...], ...],
     folder: Path | None,
     defaults: tuple[Path, ...],
     variables: bool,
@@ -64,7 +62,7 @@ def server(
     if folder is not None and not folder.is_dir():
         raise click.BadParameter(f"there is no folder {folder}", param_hint="'--dir'")
     token = _token_in(token_file) if token_file else os.environ.get(TOKEN_VARIABLE, "")
-    files = PipelineFiles([split_files([value]) for value in pipelines], folder, defaults, variables)
+    files = PipelineFiles(pipelines, folder, defaults, variables)
 
     def announce(address: str) -> None:
         click.echo(f"{address}  (Ctrl-C ends it)")

@@ -125,6 +125,16 @@ def _split(_: click.Context, __: click.Parameter, values: Sequence[Path]) -> tup
     return tuple(split_files([value]) for value in values)
 
 
+def pipelines_option(required: bool) -> Callable[[F], F]:
+    """`-f` of K2K's tool: parameter `pipelines`, the files of each pipeline."""
+    return click.option(
+        "-f", "--file", "pipelines", metavar="FILE",
+        multiple=True, required=required, type=click.Path(dir_okay=False, path_type=Path), callback=_split,
+        help="Pipeline file. Several with commas: merged into one, later files over earlier ones. Repeated: "
+        "several pipelines.",
+    )  # fmt: skip
+
+
 def tool_options(command: F) -> F:
     """`-f`, `-d`, `-g`, `-i` and `--verbosity` of K2K's tool, as parameter `call`."""
 
@@ -140,12 +150,7 @@ def tool_options(command: F) -> F:
         return command(call=ToolCall(pipelines, defaults, variables, pull_timeout, verbosity), **own)
 
     options: tuple[Callable[[Any], Any], ...] = (
-        click.option(
-            "-f", "--file", "pipelines", metavar="FILE",
-            multiple=True, required=True, type=click.Path(dir_okay=False, path_type=Path), callback=_split,
-            help="Pipeline file. Several with commas: merged into one, later files over earlier ones. Repeated: "
-            "several pipelines.",
-        ),
+        pipelines_option(required=True),
         defaults_files,
         template_engine,
         click.option(

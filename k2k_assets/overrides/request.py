@@ -48,6 +48,11 @@ class Wanted:
         return cls(found["topic"], partition, int(where) if where.isdigit() else where)  # type: ignore[arg-type]
 
 
+def from_log_start(topics: Iterable[str]) -> tuple[Wanted, ...]:
+    """What a reset wants: all partitions of the topics at their log start."""
+    return tuple(Wanted(topic, None, "earliest") for topic in topics)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """An override of some positions.

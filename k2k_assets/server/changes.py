@@ -16,7 +16,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.apply import override, rehearse
 from k2k_assets.overrides.decide import Override
 from k2k_assets.overrides.pausing import pause_topics, resume_topics
-from k2k_assets.overrides.request import Request, Wanted
+from k2k_assets.overrides.request import Request, Wanted, from_log_start
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.selection import resolve_topics
 
@@ -119,7 +119,7 @@ class Changing:
 
     def _request(self, pipeline: Pipeline, source: Cluster, body: PositionsBody) -> Request:
         if body.reset:
-            wanted = tuple(Wanted(topic, None, "earliest") for topic in resolve_topics(pipeline, source))
+            wanted = from_log_start(resolve_topics(pipeline, source))
         else:
             wanted = tuple(map(Wanted.parse, body.offsets))
         return Request(wanted, self._by, body.reason, body.acceptNewTopic, body.acceptForeignRecords)

@@ -10,6 +10,7 @@ from pyspark import SparkContext
 
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.spark.java_process import is_local_master
 
 _log = logging.getLogger("k2k.spark")
 
@@ -31,7 +32,7 @@ def is_counted(setting: Callable[[str], str | None]) -> bool:
         setting: Returns a setting of Spark; None if it is not set.
     """
     master = setting("spark.master") or ""
-    if master in ("", "local") or master.startswith("local["):
+    if not master or is_local_master(master):
         return False
     return (setting("spark.dynamicAllocation.enabled") or "").lower() != "true"
 

@@ -224,10 +224,15 @@ def prepare_environment(conf: Mapping[str, str]) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
+def is_local_master(master: str) -> bool:
+    """Whether a master stands for local mode; that of `local-cluster` does not."""
+    return master == "local" or master.startswith("local[")
+
+
 def is_local(conf: Mapping[str, str]) -> bool:
     """Whether Spark runs in local mode: in one Java process and its workers."""
     master = conf.get("spark.master", "")
-    return "spark.remote" not in conf and (master == "local" or master.startswith("local["))
+    return "spark.remote" not in conf and is_local_master(master)
 
 
 def _is_plain(conf: Mapping[str, str]) -> bool:

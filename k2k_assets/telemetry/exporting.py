@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
+
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.trace import Tracer
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.plan import ReportAddress
-from k2k_assets.telemetry.exported_logs import exporting_logs
+from k2k_assets.telemetry.endpoint import HealthReport
+from k2k_assets.telemetry.exported_logs import ExportedLogs, exporting_logs
 from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.instruments import CopyInstruments
@@ -57,11 +62,7 @@ def exporting(
     watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
     with ExitStack() as stack:
         stack.callback(lag_seconds.close)  # after the last export, which asks for it
-        last = LastExports()
-        # Metrics end first: they have most of the time.
-        logs = stack.enter_context(exporting_logs(settings.logs, who, last))
-        tracer = stack.enter_context(tracing(settings.traces, who, last))
-        meter = stack.enter_context(metering(pipeline, settings, watch.health, who, waits, last))
+        logs, tracer, meter = stack.enter_context(_signals(pipeline, settings, watch.health, who, waits))
         spans = CopySpans(tracer, pipeline) if tracer else None
         hears: list[ReportListener] = [SlotInstruments(meter, pipeline)]
         if spans:
@@ -90,11 +91,20 @@ def exporting_mapper(
     settings = TelemetrySettings.read(environment, MAPPER_PORT, pipeline.metrics.prometheus.mapper_port)
     who = resource(environment, "k2k-offset-mapping")
     watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
-    last = LastExports()
-    with (
-        exporting_logs(settings.logs, who, last),
-        tracing(settings.traces, who, last) as tracer,
-        metering(pipeline, settings, watch.health, who, waits, last) as meter,
-    ):
+    with _signals(pipeline, settings, watch.health, who, waits) as (_, tracer, meter):
         instruments = MapperInstruments(meter, pipeline, IndexEnds(pipeline).read)
         yield MapperListener(watch, instruments, PollSpans(tracer, pipeline) if tracer else None)
+
+
+@contextmanager
+def _signals(
+    pipeline: Pipeline, settings: TelemetrySettings, health: Callable[[], HealthReport], who: Resource, waits: bool
+) -> Iterator[tuple[ExportedLogs | None, Tracer | None, Meter]]:
+    """Logs, traces and metrics. Metrics end first: they have most of the time."""
+    last = LastExports()
+    with (
+        exporting_logs(settings.logs, who, last) as logs,
+        tracing(settings.traces, who, last) as tracer,
+        metering(pipeline, settings, health, who, waits, last) as meter,
+    ):
+        yield logs, tracer, meter

@@ -11,13 +11,11 @@ import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
-import click
 import pytest
 
-from k2k_assets.cli import exit_codes, offset_mapping, tool
-from k2k_assets.cli.main import COMMANDS, cli
+from k2k_assets.cli import exit_codes
+from k2k_assets.cli.main import COMMANDS
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics
@@ -28,9 +26,9 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.topics.create import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.storm.faults import FAULTS
+from k2k_assets_tests.support.command_lines import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = {"k2k": cli, "k2k-tool": tool.cli, "k2k-offset-mapping": offset_mapping.cli}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -83,7 +81,7 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
     program, *arguments = command
     checks: dict[str, Callable[[list[str]], None]] = {
         "make": _check_make,
-        **{name: partial(_check_program, command) for name, command in PROGRAMS.items()},
+        **{name: partial(parse, command) for name, command in PROGRAMS.items()},
         "dagster": _check_dagster,
         "create-dagster": partial(_check_run_in_a_project, page),
         "dg": partial(_check_run_in_a_project, page),
@@ -105,16 +103,6 @@ def _check_make(arguments: list[str]) -> None:
     assert target in _make_targets()
     makefile = (ROOT / "Makefile").read_text()
     assert all(f"$({setting.partition('=')[0]})" in makefile for setting in settings)
-
-
-def _check_program(command: click.Command, arguments: list[str]) -> None:
-    with click.Context(command) as context:
-        while isinstance(command, click.Group):
-            found = command.get_command(context, arguments.pop(0))
-            assert found
-            command = found
-    with patch.object(click.File, "convert", lambda self, value, param, ctx: value):  # a file that need not exist
-        command.make_context(command.name, arguments)  # parses, runs nothing
 
 
 def _check_dagster(arguments: list[str]) -> None:

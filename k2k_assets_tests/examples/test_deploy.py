@@ -10,38 +10,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import click
 import pytest
 import yaml
 
 from k2k_assets import orchestration
-from k2k_assets.cli import offset_mapping, tool
-from k2k_assets.cli.main import cli
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.telemetry.endpoint import application
 from k2k_assets.telemetry.health import Health
+from k2k_assets_tests.support.command_lines import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"
 COMPOSE = DEPLOY / "compose"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 IMAGE = (DEPLOY / "docker" / "Dockerfile").read_text()
-PROGRAMS = {"k2k": cli, "k2k-tool": tool.cli, "k2k-offset-mapping": offset_mapping.cli}
 PASSWORDS = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b", "SOURCE_SERVERS": "s:1", "TARGET_SERVERS": "t:1"}
-
-
-def _parses(command: Sequence[str], program: click.Command) -> None:
-    """Fails if a program does not know a command with these options."""
-    context = click.Context(program)
-    rest = list(command)
-    while isinstance(program, click.Group):
-        found = program.get_command(context, rest.pop(0))
-        assert found is not None, command
-        program = found
-    with patch.object(click.Path, "convert", lambda self, value, *_: Path(value)):
-        program.make_context(program.name, rest, resilient_parsing=False)
 
 
 def _compose() -> dict[str, Any]:
@@ -63,7 +47,7 @@ def test_a_service_of_compose_runs_a_command_that_is_there(name: str) -> None:
     command = _compose()["services"][name]["entrypoint"]
     program, arguments = command[0], command[1:]
     if program in PROGRAMS:
-        _parses(arguments, PROGRAMS[program])
+        parse(PROGRAMS[program], arguments)
     else:
         done = subprocess.run(
             [Path(sys.executable).parent / program, *_commands(arguments), "--help"],
@@ -131,7 +115,7 @@ def test_a_unit_runs_a_command_that_is_there_and_is_not_restarted_in_vain(path: 
     unit = _unit(path)
     program, *arguments = unit["ExecStart"][0].replace("%i", "orders").split()
     assert program.startswith("/opt/k2k/bin/")
-    _parses(arguments, PROGRAMS[Path(program).name])
+    parse(PROGRAMS[Path(program).name], arguments)
     never = set(unit["RestartPreventExitStatus"][0].split())
     assert "2" in never
     assert not never & {"1", "3"}
@@ -162,7 +146,7 @@ def test_a_deployment_runs_what_is_there_asks_for_a_health_that_is_told_and_moun
     pod = one["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     program = container.get("command", re.findall(r'^ENTRYPOINT \["(.+)"\]', IMAGE, re.MULTILINE))[0]
-    _parses(container["args"], PROGRAMS[program])
+    parse(PROGRAMS[program], container["args"])
     answered = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
     for path in answered.values():
         assert _status(path) == "200 OK", path

@@ -410,6 +410,7 @@ def test_what_is_new_on_the_source_goes_to_the_instance_that_copies(
     for topic in (first, second):
         produce(clusters.source_servers, topic, [b"new"] * 5, 0)
     wait_until(lambda: copied_to(pipeline, clusters) == 10, 60, "what is new to be copied")
+    await_holder(clusters, pipeline, after=generation, partitions=2 * PARTITIONS)
     since = end_of_claims(clusters, pipeline)
     await_heartbeats(clusters, pipeline, since, 6)
 
@@ -430,12 +431,12 @@ def release_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_claims.SlotClaims, "release", later)
 
 
-def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int) -> int:
+def await_holder(clusters: KafkaSandbox, pipeline: Pipeline, after: int, partitions: int = PARTITIONS) -> int:
     """Waits until a generation above `after` holds all partitions, and returns it."""
     seen: list[int] = []  # the expected value; a moment later a slot may have begun again
 
     def newer_holds_all() -> bool:
-        seen.append(held_by(clusters, pipeline, PARTITIONS))
+        seen.append(held_by(clusters, pipeline, partitions))
         return seen[-1] > after
 
     wait_until(newer_holds_all, 60, "a newer generation to hold all partitions")

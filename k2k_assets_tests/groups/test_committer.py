@@ -325,7 +325,7 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
     began = time.monotonic()
     again = [*(GroupDecision(group, {missing: 1}, []) for group in refused), *(place.decision(g, 2) for g in good)]
     second = committer.commit(again, Version(1, 2))
-    assert time.monotonic() - began < 12, "a share of the time, not all that the client asks for each of them"
+    assert time.monotonic() - began < 20, "a share of the time, not all that the client asks for each of them"
     assert sorted(second.committed) == sorted(good)
     assert sent[: len(good)] == good, "once each, and before all that were refused"
     assert set(second.failed) == set(refused)

@@ -26,7 +26,7 @@ def test_all_together_have_some_seconds_and_each_has_one(monkeypatch: pytest.Mon
     for _ in range(3):
         last.end(lambda: ends.wait(60))
     last.end(lambda: done.append("a quick one"))
-    assert 0.5 <= time.monotonic() - began < 2
+    assert 0.5 <= time.monotonic() - began < 20
     assert done == ["a quick one"]
     ends.set()
 

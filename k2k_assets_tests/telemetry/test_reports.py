@@ -108,7 +108,7 @@ def test_a_driver_that_cannot_be_reached_or_does_not_read_delays_nobody() -> Non
             began = time.monotonic()
             for _ in range(10_000):
                 reporter.statistics.take("producer", document())
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 20, "waiting for it each time would take minutes"
             reporter.close()
             wait_until(lambda: "k2k-reports" not in {thread.name for thread in threading.enumerate()}, 30, "its end")
 

@@ -23,10 +23,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver import instance
+from k2k_assets.replication.driver import generations
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import start_checks, topic_identity
-from k2k_assets.replication.slot.session import Session
+from k2k_assets.replication.slot import session, start_checks, topic_identity
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
@@ -352,7 +351,7 @@ def test_a_commit_topic_and_an_assignment_topic_that_are_lost_together(
             copy_alone(pipeline)
         assert values(target, topic) == OLD
     else:
-        monkeypatch.setattr(instance, "ensure_new_group", lambda *_: None)
+        monkeypatch.setattr(generations, "ensure_new_group", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + OLD, "everything doubled"
 
@@ -379,7 +378,7 @@ def test_an_assignment_topic_that_was_created_anew(
     else:
         # The rule: the driver and each slot check again after they have read the positions.
         monkeypatch.setattr(Peers, "ensure_not_lost", lambda *_: None)
-        monkeypatch.setattr(Session, "_ensure_newest", lambda *_: None)
+        monkeypatch.setattr(session, "ensure_newest", lambda *_: None)
         copy_alone(pipeline)
         assert values(target, topic) == OLD + NEW
         covered = fold(PartitionMapping(), mapping_records(pipeline, target)).covered

@@ -15,7 +15,7 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver import instance
+from k2k_assets.replication.driver import job_watch
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import slot
@@ -193,7 +193,7 @@ def test_a_stop_is_asked_for_again_where_somebody_has_removed_the_record(
         assert go.wait(SECONDS)
         return in_threads(plans)
 
-    with patch.object(instance, "_ASK_AGAIN_SECONDS", 0.5):
+    with patch.object(job_watch, "_ASK_AGAIN_SECONDS", 0.5):
         running = Running(pipeline, 1, slow)
         assert begun.wait(SECONDS)
         running.stop.set()

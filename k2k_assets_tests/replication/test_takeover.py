@@ -17,7 +17,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver import instance
+from k2k_assets.replication.driver import generations, job_watch
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_claims import SlotClaims
@@ -163,7 +163,7 @@ def test_an_instance_that_was_superseded_by_one_that_is_gone_begins_anew(
     go = threading.Event()
     begun = threading.Event()
     first_job = ExitStack()
-    first_job.enter_context(patch.object(instance, "_POLL_SECONDS", 60))
+    first_job.enter_context(patch.object(job_watch, "_POLL_SECONDS", 60))
 
     def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         begun.set()
@@ -239,7 +239,7 @@ def test_two_instances_that_begin_a_group_at_once(
             copy(pipeline)
         return commit_log
 
-    monkeypatch.setattr(instance, "read_commit_log", read)
+    monkeypatch.setattr(generations, "read_commit_log", read)
     assert copy(pipeline).topics[topic_of(pipeline)].lag == 0
     assert overtaken.is_set()
     assert_exact(clusters, pipeline)

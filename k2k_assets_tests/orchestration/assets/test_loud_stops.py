@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from k2k_assets.cli.tool import cli
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.overrides.request import Wanted
-from k2k_assets.replication.driver import instance
+from k2k_assets.replication.driver import generations
 from k2k_assets.replication.driver.planning import plan_slots
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.sandbox import KafkaSandbox
@@ -224,7 +224,7 @@ def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkey
             damage.planned(clusters, topic)
         return plans
 
-    monkeypatch.setattr(instance, "plan_slots", meanwhile)
+    monkeypatch.setattr(generations, "plan_slots", meanwhile)
 
 
 def _assert_told(reason: str, topic: str, damage: Damage, pipeline_file: Path) -> None:

@@ -1,0 +1,33 @@
+"""Stops that slots have reported."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.driver.reported_stops import ReportedStops
+
+
+@pytest.mark.parametrize(
+    ("record", "is_told"),
+    [
+        (None, True),
+        (SimpleNamespace(reason=SourceDeleted("t"), generation=9), True),
+        (SimpleNamespace(reason=None, generation=3), True),
+        (SimpleNamespace(reason=None, generation=4), False),
+    ],
+    ids=["never begun", "stopped by another", "committed before", "copied or accepted since"],
+)
+def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is_told: bool) -> None:
+    """Also where the slots of a later generation ended before they could say it again."""
+    tp = TopicPartition("t", 0)
+    why = SourceDeleted("t")
+    progress: Any = SimpleNamespace(newest={})
+    stops = ReportedStops(progress)
+    stops.add(tp, why, 3)
+    progress.newest = {tp: record} if record else {}
+    assert stops.still_stopped() == ({tp: why} if is_told else {})

@@ -12,7 +12,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot import committer
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka
@@ -94,7 +94,7 @@ def test_a_topic_that_may_not_be_written_any_more_stops(
 def test_an_idle_topic_on_which_all_rights_are_gone_stops_alone(
     secure_clusters: KafkaSandbox, tmp_path: Path, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 0.5)
     copying = Copying(secure_clusters, tmp_path, exactly_once=True)
     first, other = copying.topics
     copying.revoke(role, first if role == "source" else copying.pipeline.routing.target_topic(first))

@@ -26,7 +26,7 @@ from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.plan import slot_of
-from k2k_assets.replication.slot import session, slot_claims
+from k2k_assets.replication.slot import committer, slot_claims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport import producer_calls
@@ -266,7 +266,7 @@ def test_what_has_stopped_is_not_taken_in_turns(
     clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its slot had nothing else to copy, and has ended; whoever takes it stops it again, and disturbs the others."""
-    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 0.5)
     source, target = clusters.source_servers, clusters.target_servers
     good = create_topic(source, unique("good"), PARTITIONS)
     bad = create_topic(source, name_of_the_slot_that_is_left(good))
@@ -297,7 +297,7 @@ def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
     clusters: KafkaSandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both know the former one, and neither is started again: the command that the stop names does, with --force."""
-    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 0.5)
     source, target = clusters.source_servers, clusters.target_servers
     good, bad = (create_topic(source, unique(name), PARTITIONS) for name in ("good", "bad"))
     pipeline = pipeline_of(clusters, tmp_path, "enabled", [good, bad])

@@ -13,7 +13,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import PartitionStopped
-from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot import committer, session
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
@@ -234,7 +234,7 @@ def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: 
 def test_a_target_topic_that_is_deleted_during_the_copy(
     clusters: KafkaSandbox, make: Make, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, moving: bool, mode: str
 ) -> None:
-    monkeypatch.setattr(session, "_TOPICS_SECONDS", 0.5)
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 0.5)
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = two
     for topic in two:

@@ -6,25 +6,23 @@ memory. The steps are numbered as in `docs/architecture.md`.
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from functools import reduce
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.log_fields import about
-from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons.source_log import SourceDiverged
+from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
+from k2k_assets.replication.slot.committer import Committer
 from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
+from k2k_assets.replication.slot.intake import Intake
 from k2k_assets.replication.slot.offline_partitions import LeftOut
 from k2k_assets.replication.slot.partition_state import PartitionState
 from k2k_assets.replication.slot.paused_topics import PausedTopics
@@ -33,12 +31,11 @@ from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.start_checks import resolve_starts
 from k2k_assets.replication.slot.start_commits import StartCommits, ensure_newest, last_sequence
-from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
-from k2k_assets.replication.slot.topic_identity import ask_topic_ids
+from k2k_assets.replication.slot.stop_record import AskedToStop, StopRecordWatch
+from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.stages import Stage
 from k2k_assets.transport.capabilities import Capabilities
-from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Sink, Source
 
@@ -48,16 +45,6 @@ log = logging.getLogger("k2k.replication")
 _CHUNK = 1000
 # How often to look for higher claims and for the stop record.
 _POLL_SECONDS = 0.25
-# How often to check the topic ids of idle topics.
-_TOPICS_SECONDS = 10.0
-# How often to collect garbage: errors and futures leave reference cycles behind.
-_COLLECT_SECONDS = 5.0
-# A mapping record stays well below the usual limit of 1 MB with this many runs.
-_MOST_RUNS = 20_000
-
-
-class _AskedToStop(Exception):
-    """The stop record came while the session waited."""
 
 
 class Session:
@@ -96,32 +83,25 @@ class Session:
         self._memory = memory
         self._source = source
         self._sink = sink
-        self._needs_decoding = capabilities.needs_decoding
         one_stretch = plan.one_to_one or capabilities.reports_batches
         self._transactions = Transactions(plan, memory, sink, chain, one_stretch, clock)
         self._source_cluster, self._target_cluster = clusters
         self._silent_source = SilentSourceWatch(plan, memory, self._source_cluster)
         self._tail = tail
         self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id, clock)
+        self._stop_record = StopRecordWatch(plan, memory, tail, clock)
+        self._committer = Committer(plan, memory, self._transactions, clusters, self._slot_claims, tail, clock)
+        self._intake = Intake(
+            memory, self._transactions, self._committer, stages, capabilities.needs_decoding, clock.monotonic()
+        )
         self._chain = chain
         strict = chain is not None and chain.strict
         self._hanging_transactions = HangingTransactions(plan, self._target_cluster, strict, told=memory.hanging)
         self._paused = PausedTopics(plan.slot, memory, tail)
         self._left_out = LeftOut(plan, memory, self._source_cluster, self._target_cluster, clock)
         self._pipeline = plan.pipeline
-        self._commit = plan.pipeline.coordination.commit
-        self._stages = stages
         self._states: dict[TopicPartition, PartitionState] = {}
-        self._moved_past_markers = False
-        now = self._clock.monotonic()
-        self._last_record = now
-        self._next_look = now
-        self._next_collection = now + _COLLECT_SECONDS
-        self._next_topics = now + _TOPICS_SECONDS
-        self._batch_seconds = self._commit.batch_timeout.total_seconds()
-        if plan.pipeline.features.exactly_once:  # a transaction that is open for longer may time out
-            self._batch_seconds = min(self._batch_seconds, plan.pipeline.transaction_timeout.total_seconds() / 2)
-        self._pace = CommitPace(self._pipeline.sync.min_commit_interval.total_seconds(), now)
+        self._next_look = clock.monotonic()
 
     # -- starting -----------------------------------------------------------------------------------------------
 
@@ -139,7 +119,7 @@ class Session:
         # If the start fails or is cut short, nothing was copied under these claims, so they are released.
         try:
             return self._start()
-        except _AskedToStop:
+        except AskedToStop:
             self._slot_claims.release()
             return False
         except ClusterUnreachable:
@@ -151,7 +131,7 @@ class Session:
 
     def _start(self) -> bool:
         wanted = self._slot_claims.wanted()
-        if self._told_to_stop():
+        if self._stop_record.is_seen():
             wanted = []
         if not wanted and not self._slot_claims.left():
             return False
@@ -160,7 +140,7 @@ class Session:
         self._slot_claims.release_left()
         if not wanted:
             return False
-        self._slot_claims.settle(self._keep_waiting)
+        self._slot_claims.settle(self._stop_record.ensure_none)
         commit_log = read_commit_log(  # 3
             self._pipeline, self._plan.cluster, self._target_cluster, keep_waiting=self._wait_for_others
         )
@@ -179,6 +159,7 @@ class Session:
             self._memory.stopped.stop(tp, reason)
             log.error("%s is stopped: %s", tp, render(reason), extra=about(reason=reason))
         self._states = starts.states
+        self._committer.begin(self._states)
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
         commits = StartCommits(self._plan, self._memory, self._transactions, self._clock)
@@ -188,6 +169,11 @@ class Session:
         # The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
+
+    def _wait_for_others(self) -> None:
+        self._slot_claims.heartbeat_if_due()
+        self._tail.refresh()
+        self._stop_record.ensure_none()
 
     @property
     def has_records(self) -> bool:
@@ -205,38 +191,35 @@ class Session:
             hand-over.
         """
         monotonic = self._clock.monotonic
-        self._transactions.last_commit = self._last_record = monotonic()
-        self._silent_source.heard(self._last_record)
+        self._transactions.last_commit = self._intake.last_record = monotonic()
+        self._silent_source.heard(self._intake.last_record)
         dry = False
         while self._states or self._waits_for_paused:
-            limit = min(_CHUNK, self._commit.batch_size - self._transactions.records, self._memory.budget.room())
+            limit = min(_CHUNK, self._committer.room())
             if dry:
-                self._let_records_gather()
+                self._committer.let_records_gather()
             polled = self._poll(limit)
             now = monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
-            self._take(polled, now)
+            self._intake.take(polled, self._states, now)
             self._ensure_source_answers(polled, now)
-            if self._is_full(now):
-                self._close()
-            elif self._is_due(dry, now):
-                self._close(small=True)
+            self._committer.commit_if_due(dry, now)
             if now >= self._next_look:
                 self._next_look = now + _POLL_SECONDS
                 self._tail.refresh()
-                if self._told_to_stop():
+                if self._stop_record.is_seen():
                     break
                 if superseded := self._slot_claims.superseded():
                     self._hand_over(superseded)
                     return False
                 if (paused := self._paused.changed(self._slot_claims.partitions)) is not None:
-                    self._close(releasing=paused)
+                    self._committer.commit(releasing=paused)
                     return False
                 if self._left_out.are_back(now):
-                    self._close()
+                    self._committer.commit()
                     return False
                 self._heartbeat()
-                self._ensure_idle_topics(now)
+                self._committer.ensure_idle_topics(now)
                 self._hanging_transactions.watch(self._states.values(), now)
             if self._at_the_end(now) and self._left_out.are_given_up(now):
                 break
@@ -254,11 +237,11 @@ class Session:
         For a topic that was created anew the client reports only an offset out of range.
         """
         try:
-            return self._source.poll(limit, self._patience())
+            return self._source.poll(limit, self._committer.patience())
         except SourceStopped as stopped:
             states = [state for tp, state in self._states.items() if tp == stopped.partition]
             with suppress(K2KError, Restart):  # if the ids cannot be checked now, the client's error stands
-                self._ask_topic_ids(states)()
+                self._committer.ask_topic_ids(states)()
             raise
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:
@@ -274,122 +257,13 @@ class Session:
             self._silent_source.refresh(self._states, now)
         self._silent_source.look_for_leaders(self._states, now)
 
-    def _let_records_gather(self) -> None:
-        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record."""
-        records = self._transactions.records
-        wait = self._pace.gathering(records, self._pipeline.features.exactly_once, self._clock.monotonic())
-        if wait > 0:
-            self._clock.sleep(wait)
-
-    def _patience(self) -> float:
-        """Longest wait of the next poll, in seconds."""
-        records = self._transactions.records
-        if not (records or self._moved_past_markers):
-            return IDLE_SECONDS
-        return self._pace.until_due(records, self._clock.monotonic())
-
-    def _take(self, polled: Polled, now: float) -> None:
-        fault: SourceStopped | None = None
-        if polled.passed or polled.is_held_back:
-            self._last_record = now
-        for taken in polled.chunks:
-            state = self._states[taken.source]
-            if taken.first_offset < state.next:
-                raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
-            chunk, why = self._staged(taken)
-            if why is not None:
-                fault = SourceStopped(taken.source, why)
-            if chunk is None:
-                continue
-            self._transactions.write(chunk, now)
-            state.take(chunk)
-            if chunk.count:
-                size = chunk.records.size()
-                self._memory.budget.take(chunk.count, size, now)
-                state.records += chunk.count
-                state.bytes += size
-            for aside in chunk.aside:
-                self._memory.budget.take(aside.count, aside.records.size(), now)
-            self._last_record = now
-        if fault is not None:
-            # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.
-            self._close()
-            raise fault
-        for tp, end in polled.ends.items():
-            state = self._states[tp]
-            if end > state.next:
-                state.next = end
-            self._moved_past_markers |= state.moved
-
-    def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
-        """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""
-        chunk = reduce(_apply, self._stages, taken)
-        return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()
-
-    def _is_full(self, now: float) -> bool:
-        """Whether the transaction has reached its largest size or its longest time."""
-        current = self._transactions
-        if not current.records:
-            return False
-        full = current.records >= self._commit.batch_size or current.possible_runs >= _MOST_RUNS
-        return full or self._memory.budget.spent or now - current.opened >= self._batch_seconds
-
-    def _is_due(self, dry: bool, now: float) -> bool:
-        """Whether to close a small transaction: the source has run dry, and the pause since the last commit is over."""
-        records = self._transactions.records
-        worth_it = dry if records else self._moved_past_markers
-        return worth_it and now >= self._pace.due(records)
-
-    def _close(self, releasing: Collection[TopicPartition] = (), small: bool = False) -> None:
-        began = self._clock.monotonic()
-        moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
-        # The topic ids are requested now, arrive during the flush, and are checked before the commit.
-        try:
-            self._transactions.close(moved, self._ask_topic_ids(moved), releasing)
-        except ForeignWriter as error:
-            # Outside transactions, a slot that was frozen takes the records of its successor for foreign ones.
-            self._tail.catch_up()
-            if not self._slot_claims.still_holds(error.source):
-                raise Restart(f"{error.source} was taken over meanwhile") from None
-            raise
-        self._moved_past_markers = False
-        self._pace.committed(began, self._transactions.last_commit, small)
-        if self._transactions.last_commit >= self._next_collection:
-            self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
-            gc.collect()
-
-    def _ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
-        plans = [state.plan for state in states]
-        return ask_topic_ids(self._plan, self._source_cluster, self._target_cluster, plans)
-
-    def _ensure_idle_topics(self, now: float) -> None:
-        """Checks the topic ids of all topics now and then; each commit checks only topics with new records."""
-        if now >= self._next_topics:
-            self._next_topics = now + _TOPICS_SECONDS
-            self._ask_topic_ids(self._states.values())()
-
     # -- ending -------------------------------------------------------------------------------------------------
-
-    def _wait_for_others(self) -> None:
-        self._slot_claims.heartbeat_if_due()
-        self._tail.refresh()
-        self._keep_waiting()
-
-    def _keep_waiting(self) -> None:
-        if self._told_to_stop():
-            raise _AskedToStop
-
-    def _told_to_stop(self) -> bool:
-        """Whether a stop record was seen; remembered, because the record may be removed before the slot ends."""
-        if self._memory.told_to_stop is None and self._plan.generation in self._tail.state.stops:
-            self._memory.told_to_stop = self._clock.monotonic()
-        return self._memory.told_to_stop is not None
 
     def _heartbeat(self) -> None:
         """Writes a heartbeat if one is due; it closes the open transaction first, because heartbeats have their own."""
         if self._slot_claims.heartbeat_is_due:
             if self._transactions.records:
-                self._close()
+                self._committer.commit()
             self._slot_claims.heartbeat_if_due()
 
     def _at_the_end(self, now: float) -> bool:
@@ -398,20 +272,16 @@ class Session:
             return all(state.committed >= state.plan.readable_end for state in self._states.values())
         if isinstance(extent, Window):
             over = now - self._memory.started >= extent.duration.total_seconds()
-            idle = now - self._last_record >= extent.idle.total_seconds()
+            idle = now - self._intake.last_record >= extent.idle.total_seconds()
             return over or (idle and not self._transactions.records)
         return False
 
     def _release(self) -> None:
         """Step 7: makes the last commit, and only then writes the releases."""
-        self._close(releasing=self._states)
+        self._committer.commit(releasing=self._states)
         self._slot_claims.release()
 
     def _hand_over(self, partitions: Collection[TopicPartition]) -> None:
         """Commits all records in hand, then releases some partitions to their new owners."""
-        self._close(releasing=partitions)
+        self._committer.commit(releasing=partitions)
         self._slot_claims.yield_to(partitions)
-
-
-def _apply(chunk: Chunk, stage: Stage) -> Chunk:
-    return stage(chunk)

@@ -14,6 +14,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import DroppedBy, MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.slot import committer
 from k2k_assets.replication.slot import session as module
 from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk
@@ -129,7 +130,7 @@ def test_an_unreadable_record_that_is_dropped_stops_nothing(harness: Any, tmp_pa
 def test_dropped_ranges_are_limited_so_that_a_mapping_record_stays_small(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_RUNS", 100)
+    monkeypatch.setattr(committer, "_MOST_RUNS", 100)
     monkeypatch.setattr(module, "_CHUNK", 50)
     odd = dropping("odd", lambda offset: offset % 2 == 1)
     pipeline = pipeline_with(tmp_path, 100_000)

@@ -11,6 +11,7 @@ import pytest
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.copy_settings import CopySettings
+from k2k_assets.replication.slot import committer
 from k2k_assets.replication.slot import session as module
 from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.errors import Restart
@@ -55,7 +56,7 @@ def test_a_source_that_never_runs_dry_is_committed_after_the_batch_time(
 def test_possible_runs_are_limited_so_that_a_mapping_record_stays_small(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_RUNS", 100)
+    monkeypatch.setattr(committer, "_MOST_RUNS", 100)
     monkeypatch.setattr(module, "_CHUNK", 50)
     with_gaps, whole = range(0, 1000, 2), range(1000, 1500)
     made = harness(arrivals(*with_gaps, *whole), {P0: 1500}, pipeline=pipeline_with(tmp_path, 100_000)).run()

@@ -107,7 +107,7 @@ def test_a_heartbeat_waits_for_no_open_transaction(harness: Any, tmp_path: Path)
     records = [Arrival(i / 100, P0, i) for i in range(900)]
     slow = pipeline_with(tmp_path, 100_000, seconds=14)
     made = harness(records, {P0: 900}, poll_seconds=0.005, pipeline=slow)
-    made.session._pace.due = lambda _: math.inf
+    made.session._committer._pace.due = lambda _: math.inf
     made.run()
     first = made.sink.transactions[2]
     assert first.chunks

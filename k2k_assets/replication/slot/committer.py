@@ -1,0 +1,167 @@
+"""Commits the open transaction when it is full, or when the source has run dry and the pause after a commit is over.
+
+Before each commit it checks the ids of the topics with new records, and now and then those of all topics.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.core.clock import Clock
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
+from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.slot_memory import SlotMemory
+from k2k_assets.replication.slot.target_chain import ForeignWriter
+from k2k_assets.replication.slot.topic_identity import ask_topic_ids
+from k2k_assets.replication.slot.transactions import Transactions
+from k2k_assets.transport.errors import Restart
+
+# How often to check the topic ids of idle topics.
+_TOPICS_SECONDS = 10.0
+# How often to collect garbage: errors and futures leave reference cycles behind.
+_COLLECT_SECONDS = 5.0
+# A mapping record stays well below the usual limit of 1 MB with this many runs.
+_MOST_RUNS = 20_000
+
+
+class Committer:
+    """Decides when the transactions of one session are committed, and commits them.
+
+    Args:
+        plan: The slot.
+        memory: The state that outlives the session.
+        transactions: The transactions of the session.
+        clusters: Source and target, which are asked for topic ids.
+        slot_claims: The claims of the slot.
+        tail: Follows the assignment topic.
+        clock: The session's clock.
+
+    Attributes:
+        has_moved_past_markers: Whether a position has moved past markers since the last commit; `Intake` sets it.
+    """
+
+    def __init__(
+        self,
+        plan: SlotPlan,
+        memory: SlotMemory,
+        transactions: Transactions,
+        clusters: tuple[Cluster, Cluster],
+        slot_claims: SlotClaims,
+        tail: AssignmentTail,
+        clock: Clock,
+    ) -> None:
+        self._plan = plan
+        self._memory = memory
+        self._transactions = transactions
+        self._clusters = clusters
+        self._slot_claims = slot_claims
+        self._tail = tail
+        self._clock = clock
+        self._exactly_once = plan.pipeline.features.exactly_once
+        self._batch_size = plan.pipeline.coordination.commit.batch_size
+        self._batch_seconds = plan.pipeline.coordination.commit.batch_timeout.total_seconds()
+        if self._exactly_once:  # a transaction that is open for longer may time out
+            self._batch_seconds = min(self._batch_seconds, plan.pipeline.transaction_timeout.total_seconds() / 2)
+        now = clock.monotonic()
+        self._pace = CommitPace(plan.pipeline.sync.min_commit_interval.total_seconds(), now)
+        self._next_collection = now + _COLLECT_SECONDS
+        self._next_topics = now + _TOPICS_SECONDS
+        self._states: Mapping[TopicPartition, PartitionState] = {}
+        self.has_moved_past_markers = False
+
+    def begin(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Takes in the partitions that the session copies."""
+        self._states = states
+
+    def room(self) -> int:
+        """How many more records the transaction may take."""
+        return min(self._batch_size - self._transactions.records, self._memory.budget.room())
+
+    def let_records_gather(self) -> None:
+        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record."""
+        wait = self._pace.gathering(self._transactions.records, self._exactly_once, self._clock.monotonic())
+        if wait > 0:
+            self._clock.sleep(wait)
+
+    def patience(self) -> float:
+        """Longest wait of the next poll, in seconds."""
+        records = self._transactions.records
+        if not (records or self.has_moved_past_markers):
+            return IDLE_SECONDS
+        return self._pace.until_due(records, self._clock.monotonic())
+
+    def commit_if_due(self, dry: bool, now: float) -> None:
+        """Commits the transaction if it is full, or small and due.
+
+        Args:
+            dry: Whether the last poll brought less than was asked for.
+            now: Monotonic seconds.
+        """
+        if self._is_full(now):
+            self.commit()
+        elif self._is_due(dry, now):
+            self.commit(small=True)
+
+    def _is_full(self, now: float) -> bool:
+        """Whether the transaction has reached its largest size or its longest time."""
+        current = self._transactions
+        if not current.records:
+            return False
+        full = current.records >= self._batch_size or current.possible_runs >= _MOST_RUNS
+        return full or self._memory.budget.spent or now - current.opened >= self._batch_seconds
+
+    def _is_due(self, dry: bool, now: float) -> bool:
+        """Whether to close a small transaction: the source has run dry, and the pause since the last commit is over."""
+        records = self._transactions.records
+        worth_it = dry if records else self.has_moved_past_markers
+        return worth_it and now >= self._pace.due(records)
+
+    def commit(self, releasing: Collection[TopicPartition] = (), small: bool = False) -> None:
+        """Commits the records in hand with the positions that moved.
+
+        Args:
+            releasing: Partitions for which this is the slot's last commit.
+            small: Whether the source has run dry.
+
+        Raises:
+            Restart: Nothing was committed, or it is not known.
+            ForeignWriter: Somebody else writes to a target partition.
+            SourceStopped: A topic is no longer the same.
+        """
+        began = self._clock.monotonic()
+        moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
+        # The topic ids are requested now, arrive during the flush, and are checked before the commit.
+        try:
+            self._transactions.close(moved, self.ask_topic_ids(moved), releasing)
+        except ForeignWriter as error:
+            # Outside transactions, a slot that was frozen takes the records of its successor for foreign ones.
+            self._tail.catch_up()
+            if not self._slot_claims.still_holds(error.source):
+                raise Restart(f"{error.source} was taken over meanwhile") from None
+            raise
+        self.has_moved_past_markers = False
+        self._pace.committed(began, self._transactions.last_commit, small)
+        if self._transactions.last_commit >= self._next_collection:
+            self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
+            gc.collect()
+
+    def ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
+        """Asks both clusters for the ids of some partitions' topics.
+
+        Returns:
+            Waits for the answers, and raises if a topic is no longer the same.
+        """
+        plans = [state.plan for state in states]
+        return ask_topic_ids(self._plan, *self._clusters, plans)
+
+    def ensure_idle_topics(self, now: float) -> None:
+        """Checks the topic ids of all topics now and then; each commit checks only topics with new records."""
+        if now >= self._next_topics:
+            self._next_topics = now + _TOPICS_SECONDS
+            self.ask_topic_ids(self._states.values())()

@@ -1,0 +1,103 @@
+"""Takes in what a poll has brought: each chunk goes through the stages, and into the open transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.source_log import SourceDiverged
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.slot.committer import Committer
+from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.slot_memory import SlotMemory
+from k2k_assets.replication.slot.transactions import Transactions
+from k2k_assets.stages import Stage
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Polled
+
+
+class Intake:
+    """Takes the chunks of one session.
+
+    Args:
+        memory: The state that outlives the session.
+        transactions: The transactions of the session.
+        committer: Commits them.
+        stages: The stages of the pipeline.
+        needs_decoding: Whether the sink needs decoded chunks.
+        now: Monotonic seconds.
+
+    Attributes:
+        last_record: When the last record came, monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        memory: SlotMemory,
+        transactions: Transactions,
+        committer: Committer,
+        stages: Sequence[Stage],
+        needs_decoding: bool,
+        now: float,
+    ) -> None:
+        self._memory = memory
+        self._transactions = transactions
+        self._committer = committer
+        self._stages = stages
+        self._needs_decoding = needs_decoding
+        self.last_record = now
+
+    def take(self, polled: Polled, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
+        """Runs the stages and writes the records; moves the positions past markers.
+
+        Args:
+            polled: What the source has brought.
+            states: The partitions of the session.
+            now: Monotonic seconds.
+
+        Raises:
+            SourceStopped: A partition cannot go on; all records before the one that is at fault are committed.
+        """
+        fault: SourceStopped | None = None
+        if polled.passed or polled.is_held_back:
+            self.last_record = now
+        for taken in polled.chunks:
+            state = states[taken.source]
+            if taken.first_offset < state.next:
+                raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
+            chunk, why = self._staged(taken)
+            if why is not None:
+                fault = SourceStopped(taken.source, why)
+            if chunk is None:
+                continue
+            self._transactions.write(chunk, now)
+            state.take(chunk)
+            if chunk.count:
+                size = chunk.records.size()
+                self._memory.budget.take(chunk.count, size, now)
+                state.records += chunk.count
+                state.bytes += size
+            for aside in chunk.aside:
+                self._memory.budget.take(aside.count, aside.records.size(), now)
+            self.last_record = now
+        if fault is not None:
+            # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.
+            self._committer.commit()
+            raise fault
+        for tp, end in polled.ends.items():
+            state = states[tp]
+            if end > state.next:
+                state.next = end
+            if state.moved:
+                self._committer.has_moved_past_markers = True
+
+    def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
+        """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""
+        chunk = reduce(_apply, self._stages, taken)
+        return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()
+
+
+def _apply(chunk: Chunk, stage: Stage) -> Chunk:
+    return stage(chunk)

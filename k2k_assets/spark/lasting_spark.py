@@ -18,6 +18,7 @@ from k2k_assets.core.errors import K2KError, message_lines
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
+from k2k_assets.spark.error_cause import error_cause
 from k2k_assets.spark.java_process import QUICK_FLAGS, JavaProcess
 from k2k_assets.spark.sessions import LOST, not_started
 from k2k_assets.spark.slot_engines import SlotEngine, build_engine, forget
@@ -52,12 +53,21 @@ class LastingSpark:
         return self.engine.cores
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
-        """Runs one task for each slot, and waits for all of them."""
+        """Runs one task for each slot, and waits for all of them.
+
+        Raises:
+            K2KError: The job failed, or Spark did not start again.
+        """
         if self.engine.has_lost_its_jvm():
             _log.warning("Spark is gone, with its Java process or by its cluster's will; a new one is started")
             forget()
             self.engine = self._built(None)
-        return self.engine.run_slots(plans)
+        try:
+            return self.engine.run_slots(plans)
+        except K2KError:
+            raise
+        except Exception as error:
+            raise K2KError(error_cause(error)) from error
 
     def stop(self) -> None:
         """Stops Spark; ignores errors if the JVM is killed meanwhile."""

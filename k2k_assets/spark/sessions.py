@@ -18,10 +18,11 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.core.errors import K2KError, message_lines
+from k2k_assets.core.errors import K2KError
 from k2k_assets.java.find import find_java
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.connect_server import CONNECT_SCHEME, await_connect_server
+from k2k_assets.spark.error_cause import error_cause
 from k2k_assets.spark.java_process import PATIENT_FLAGS, JavaProcess, add_options, prepare_environment, start_java
 from k2k_assets.spark.spark_command import archive_flags
 from k2k_assets.spark.spark_settings import FINGERPRINT, spark_conf
@@ -106,7 +107,7 @@ def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
         conf: Settings of the session; a Spark Connect URL is named without its parameters, which may hold a token.
         error: One of `LOST`.
     """
-    cause = _cause(error)
+    cause = error_cause(error)
     if not (remote := conf.get("spark.remote")):
         return K2KError(f"Spark did not start with spark.master {conf.get('spark.master')}: {cause}")
     server = re.split(r"[/;?]", remote.partition("://")[2] or remote)[0].rpartition("@")[2]
@@ -115,14 +116,6 @@ def not_started(conf: Mapping[str, Any], error: Exception) -> K2KError:
     for secret in secrets:
         cause = cause.replace(secret, "...")
     return K2KError(f"Spark did not start on the server {server} (spark.remote): {cause}")
-
-
-def _cause(error: Exception) -> str:
-    """The line with the cause: for a Java exception the line that names it, for a failed call its details."""
-    lines = message_lines(error)
-    telling = (line.removeprefix(": ") for line in lines if line.startswith(": "))
-    details = (line.partition("=")[2].strip(' "') for line in lines if line.startswith("details ="))
-    return next(telling, next(details, lines[0]))
 
 
 def _stop_spark_of_other_settings(conf: Mapping[str, str]) -> None:

@@ -18,14 +18,13 @@ from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import K2KError, message_lines
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import Ended, HandedOver, Listener, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.generations import LONGEST_PAUSE, Generations, superseded_by_others
 from k2k_assets.replication.driver.job import Job, Runner
-from k2k_assets.replication.driver.job_failure import job_failure
 from k2k_assets.replication.driver.job_watch import JobWatch
 from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
@@ -130,7 +129,7 @@ class Instance:
             if job.failure is not None:
                 self._watch.ask_to_end(again=not stop.is_set())  # slots may still run that Spark has lost
                 if stop.is_set():
-                    log.warning(_KILLED_WITH_US, job_failure(job.failure))
+                    log.warning(_KILLED_WITH_US, message_lines(job.failure)[0])
             if job.failure is not None and not stop.is_set():
                 lasted = isinstance(self._extent, Continuous) and time.monotonic() - begun > LONGEST_PAUSE
                 worked = self._copied() > copied_before or lasted
@@ -158,7 +157,7 @@ class Instance:
         return True
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
-        words = job_failure(failure)
+        words = message_lines(failure)[0]
         if failures >= _MOST_FAILURES and not isinstance(self._extent, Continuous):
             raise K2KError(f"the Spark job failed {failures} times in a row: {words}")
         log.warning("the Spark job failed and is run again: %s", words)

@@ -13,7 +13,7 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
 
 Runner = Callable[[Sequence[SlotPlan]], list[SlotResult]]
-"""Runs one slot for each plan, and returns when all have ended."""
+"""Runs one slot for each plan, and returns when all have ended. The first line of an error tells its cause."""
 
 
 class Job:

@@ -1,10 +1,10 @@
-"""What is said of a Spark job that failed."""
+"""What is said of an error of Spark."""
 
 from __future__ import annotations
 
 import pytest
 
-from k2k_assets.replication.driver.job_failure import job_failure
+from k2k_assets.spark.error_cause import error_cause
 
 _HEAD = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 _TASK = (
@@ -36,11 +36,22 @@ _PYTHON = (
             "exited unexpectedly (crashed)",
         ),
         ("the connection to Java is gone\nmore", "the connection to Java is gone"),
+        (
+            _HEAD + ": org.apache.spark.SparkException: Job 0 cancelled\n" + _FRAMES,
+            "org.apache.spark.SparkException: Job 0 cancelled",
+        ),
+        (
+            "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+            + _PYTHON.partition(": ")[2]
+            + "ValueError: of a query\n SQLSTATE: 38000\n\nJVM stacktrace:\n"
+            + _FRAMES,
+            "ValueError: of a query",
+        ),
     ],
 )
 def test_the_error_of_the_task_is_told(text: str, told: str) -> None:
-    assert job_failure(RuntimeError(text)) == told
+    assert error_cause(RuntimeError(text)) == told
 
 
 def test_an_error_without_a_text_is_told_by_its_name() -> None:
-    assert job_failure(ConnectionError()) == "ConnectionError"
+    assert error_cause(ConnectionError()) == "ConnectionError"

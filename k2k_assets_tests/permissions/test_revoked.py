@@ -12,7 +12,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.replication.slot import committer
+from k2k_assets.replication.slot.commit import committer
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka

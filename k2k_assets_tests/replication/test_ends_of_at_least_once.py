@@ -13,7 +13,7 @@ from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.replication.slot.slot import Slot
-from k2k_assets.replication.slot.start_checks import resolve_starts
+from k2k_assets.replication.slot.start.start_checks import resolve_starts
 from k2k_assets.transport.errors import Fatal
 from k2k_assets.transport.librdkafka.data_producer import DataProducer
 from k2k_assets_tests.support.fake_transport import FakeCluster

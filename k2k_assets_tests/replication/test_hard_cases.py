@@ -17,8 +17,8 @@ from k2k_assets.kafka import connection
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Window
 from k2k_assets.replication.slot import session as session_module
-from k2k_assets.replication.slot import silent_source
 from k2k_assets.replication.slot import slot as slot_module
+from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource

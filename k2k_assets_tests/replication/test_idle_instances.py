@@ -26,7 +26,8 @@ from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.plan import slot_of
-from k2k_assets.replication.slot import committer, slot_claims
+from k2k_assets.replication.slot.commit import committer
+from k2k_assets.replication.slot.start import slot_claims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport import producer_calls

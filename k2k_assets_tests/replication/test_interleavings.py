@@ -25,9 +25,11 @@ from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, fold
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import generations
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import session, start_checks, topic_identity
+from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot.commit import topic_identity
+from k2k_assets.replication.slot.commit.transactions import Transactions
+from k2k_assets.replication.slot.start import start_checks
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position

@@ -25,8 +25,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot import slot
+from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.slot import Slot
-from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.spark import slot_task as task
 from k2k_assets_tests.support.copying import (

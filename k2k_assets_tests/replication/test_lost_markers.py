@@ -16,8 +16,8 @@ import pytest
 from k2k_assets.coordination.claims import fence
 from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot import hanging_transactions
-from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
+from k2k_assets.replication.slot.start import hanging_transactions
+from k2k_assets.replication.slot.start.hanging_transactions import HangingTransactions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import Running, assert_same_content, told
 from k2k_assets_tests.support.interleaving import (

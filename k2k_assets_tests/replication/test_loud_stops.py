@@ -13,7 +13,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import PartitionStopped
-from k2k_assets.replication.slot import committer, session
+from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart

@@ -17,7 +17,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp, Window
-from k2k_assets.replication.slot import offline_partitions
+from k2k_assets.replication.slot.start import offline_partitions
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.copying import Running, assert_exact_mappings, commit_records, copy, told

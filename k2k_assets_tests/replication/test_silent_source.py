@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.replication.slot import silent_source
+from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Polled
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource

@@ -20,7 +20,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import generations, job_watch
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.session import Session
-from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.start.slot_claims import SlotClaims
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart

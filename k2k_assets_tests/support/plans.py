@@ -11,7 +11,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent, UntilCaughtUp
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 
 CLUSTER, TARGET_CLUSTER = "source-cluster", "target-cluster"
 GENERATION = 17

@@ -20,20 +20,20 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.committer import Committer
-from k2k_assets.replication.slot.hanging_transactions import HangingTransactions
-from k2k_assets.replication.slot.intake import Intake
-from k2k_assets.replication.slot.offline_partitions import LeftOut
-from k2k_assets.replication.slot.partition_state import PartitionState
-from k2k_assets.replication.slot.paused_topics import PausedTopics
-from k2k_assets.replication.slot.silent_source import SilentSourceWatch
-from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.commit.committer import Committer
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.target_chain import TargetChain
+from k2k_assets.replication.slot.commit.transactions import Transactions
+from k2k_assets.replication.slot.read.intake import Intake
+from k2k_assets.replication.slot.read.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.start_checks import resolve_starts
-from k2k_assets.replication.slot.start_commits import StartCommits, ensure_newest, last_sequence
+from k2k_assets.replication.slot.start.hanging_transactions import HangingTransactions
+from k2k_assets.replication.slot.start.offline_partitions import LeftOut
+from k2k_assets.replication.slot.start.paused_topics import PausedTopics
+from k2k_assets.replication.slot.start.slot_claims import SlotClaims
+from k2k_assets.replication.slot.start.start_checks import resolve_starts
+from k2k_assets.replication.slot.start.start_commits import StartCommits, ensure_newest, last_sequence
 from k2k_assets.replication.slot.stop_record import AskedToStop, StopRecordWatch
-from k2k_assets.replication.slot.target_chain import TargetChain
-from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.stages import Stage
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.errors import Restart, SourceStopped
@@ -90,7 +90,9 @@ class Session:
         self._tail = tail
         self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id, clock)
         self._stop_record = StopRecordWatch(plan, memory, tail, clock)
-        self._committer = Committer(plan, memory, self._transactions, clusters, self._slot_claims, tail, clock)
+        self._committer = Committer(
+            plan, memory, self._transactions, clusters, tail, self._slot_claims.still_holds, clock
+        )
         self._intake = Intake(
             memory, self._transactions, self._committer, stages, capabilities.needs_decoding, clock.monotonic()
         )

@@ -27,13 +27,13 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.commit.read_back import count_records
+from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.dead_letter_topics import without_dead_letter_topic
-from k2k_assets.replication.slot.read_back import count_records
+from k2k_assets.replication.slot.read.throttled_source import Limits, ThrottledSource
 from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
-from k2k_assets.replication.slot.throttled_source import Limits, ThrottledSource
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.stages import stages_of
 from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable

@@ -23,10 +23,10 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot import silent_source
+from k2k_assets.replication.slot.commit.target_chain import TargetChain
+from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets_tests.support.clock import FakeClock

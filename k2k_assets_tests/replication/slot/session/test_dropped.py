@@ -14,8 +14,8 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import DroppedBy, MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous
-from k2k_assets.replication.slot import committer
 from k2k_assets.replication.slot import session as module
+from k2k_assets.replication.slot.commit import committer
 from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped

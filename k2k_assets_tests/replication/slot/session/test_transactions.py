@@ -11,9 +11,9 @@ import pytest
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.replication.slot import committer
 from k2k_assets.replication.slot import session as module
-from k2k_assets.replication.slot.target_chain import ForeignWriter, TargetChain
+from k2k_assets.replication.slot.commit import committer
+from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.slot.session.harness import P0, arrivals, lone_writer, pipeline_with
 from k2k_assets_tests.support.fake_transport import Arrival

@@ -22,7 +22,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ELECTION_SECONDS, LedOffsets, offsets_where_led
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.transport.errors import Restart
 

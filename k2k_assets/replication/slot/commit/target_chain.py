@@ -15,7 +15,7 @@ from itertools import pairwise
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.target_log import ForeignRecords, TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.transport.interface import Delivery
 
 log = logging.getLogger("k2k.replication")

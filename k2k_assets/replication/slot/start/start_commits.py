@@ -10,10 +10,10 @@ from k2k_assets.core.clock import Clock
 from k2k_assets.core.errors import Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.commit.partition_state import PartitionState, stopped_record
+from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.start_checks import Starts
-from k2k_assets.replication.slot.transactions import Transactions
+from k2k_assets.replication.slot.start.start_checks import Starts
 
 
 def ensure_newest(

@@ -21,7 +21,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import guarantees
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 
 log = logging.getLogger("k2k.replication")
 

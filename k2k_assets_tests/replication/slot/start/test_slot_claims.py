@@ -13,8 +13,8 @@ from k2k_assets.control.assignment_records import Claim, InstanceRecord
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.slot_claims import SlotClaims
 from k2k_assets.replication.slot.slot_memory import ClaimHistory
+from k2k_assets.replication.slot.start.slot_claims import SlotClaims
 from k2k_assets.transport.errors import Fenced
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import GENERATION, slot_plan

@@ -8,10 +8,10 @@ from functools import reduce
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.committer import Committer
-from k2k_assets.replication.slot.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.committer import Committer
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped

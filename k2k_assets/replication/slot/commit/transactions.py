@@ -14,10 +14,10 @@ from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.folding import RunsByTarget, fold
-from k2k_assets.replication.slot.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.slot.commit.folding import RunsByTarget, fold
+from k2k_assets.replication.slot.commit.partition_state import PartitionState, commit_record, mapping_record
+from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.target_chain import TargetChain
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery, Sink
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
+from k2k_assets.replication.slot.commit.commit_pace import IDLE_SECONDS, CommitPace
 
 
 def _settled(cost: float, shortest: float = 0.0) -> tuple[CommitPace, float, float]:

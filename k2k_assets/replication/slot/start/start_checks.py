@@ -24,10 +24,10 @@ from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_wher
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
-from k2k_assets.replication.slot.given_starts import given_starts
-from k2k_assets.replication.slot.offline_partitions import without_leader
-from k2k_assets.replication.slot.partition_state import PartitionState
-from k2k_assets.replication.slot.topic_identity import ask_topics
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.topic_identity import ask_topics
+from k2k_assets.replication.slot.start.given_starts import given_starts
+from k2k_assets.replication.slot.start.offline_partitions import without_leader
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run, ordered_and_disjoint
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.replication.slot.folding import fold
+from k2k_assets.replication.slot.commit.folding import fold
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
 from k2k_assets_tests.support.fake_transport import ListRecords

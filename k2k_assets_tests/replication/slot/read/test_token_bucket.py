@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.replication.slot.token_bucket import TokenBucket
+from k2k_assets.replication.slot.read.token_bucket import TokenBucket
 from k2k_assets_tests.support.clock import FakeClock
 
 

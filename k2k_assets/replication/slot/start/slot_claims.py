@@ -15,8 +15,8 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
+from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.slot_memory import ClaimHistory
-from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.transport.errors import Fenced
 
 log = logging.getLogger("k2k.replication")

@@ -13,13 +13,12 @@ from k2k_assets.core.clock import Clock
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.commit_pace import IDLE_SECONDS, CommitPace
-from k2k_assets.replication.slot.partition_state import PartitionState
-from k2k_assets.replication.slot.slot_claims import SlotClaims
+from k2k_assets.replication.slot.commit.commit_pace import IDLE_SECONDS, CommitPace
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
+from k2k_assets.replication.slot.commit.target_chain import ForeignWriter
+from k2k_assets.replication.slot.commit.topic_identity import ask_topic_ids
+from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.slot_memory import SlotMemory
-from k2k_assets.replication.slot.target_chain import ForeignWriter
-from k2k_assets.replication.slot.topic_identity import ask_topic_ids
-from k2k_assets.replication.slot.transactions import Transactions
 from k2k_assets.transport.errors import Restart
 
 # How often to check the topic ids of idle topics.
@@ -38,8 +37,8 @@ class Committer:
         memory: The state that outlives the session.
         transactions: The transactions of the session.
         clusters: Source and target, which are asked for topic ids.
-        slot_claims: The claims of the slot.
         tail: Follows the assignment topic.
+        still_holds: Whether a partition is still the slot's, as far as the tail has read.
         clock: The session's clock.
 
     Attributes:
@@ -52,16 +51,16 @@ class Committer:
         memory: SlotMemory,
         transactions: Transactions,
         clusters: tuple[Cluster, Cluster],
-        slot_claims: SlotClaims,
         tail: AssignmentTail,
+        still_holds: Callable[[TopicPartition], bool],
         clock: Clock,
     ) -> None:
         self._plan = plan
         self._memory = memory
         self._transactions = transactions
         self._clusters = clusters
-        self._slot_claims = slot_claims
         self._tail = tail
+        self._still_holds = still_holds
         self._clock = clock
         self._exactly_once = plan.pipeline.features.exactly_once
         self._batch_size = plan.pipeline.coordination.commit.batch_size
@@ -142,7 +141,7 @@ class Committer:
         except ForeignWriter as error:
             # Outside transactions, a slot that was frozen takes the records of its successor for foreign ones.
             self._tail.catch_up()
-            if not self._slot_claims.still_holds(error.source):
+            if not self._still_holds(error.source):
                 raise Restart(f"{error.source} was taken over meanwhile") from None
             raise
         self.has_moved_past_markers = False

@@ -1,0 +1,1 @@
+"""How a session commits: when, in which order, and what commit and mapping records say."""

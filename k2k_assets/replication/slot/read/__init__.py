@@ -1,0 +1,1 @@
+"""How records come into a session: the throttle, the watch over a silent source, the stages."""

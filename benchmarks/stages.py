@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.added_headers import AddedHeaders
-from k2k_assets.pipeline.bidirectional import Marker
-from k2k_assets.pipeline.schema_mapping import Facet
-from k2k_assets.pipeline.tracing import TracingFlags, TracingHeaders, tracing_headers
-from k2k_assets.pipeline.transform import TransformRule, transform_text
+from k2k_assets.pipeline.sections.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.bidirectional import Marker
+from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.pipeline.sections.tracing import TracingFlags, TracingHeaders, tracing_headers
+from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Reference, Schema, SubjectVersion

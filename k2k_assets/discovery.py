@@ -24,7 +24,7 @@ from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.topics.selection import selected_on
 
 VERSION = 1

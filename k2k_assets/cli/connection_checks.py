@@ -14,7 +14,7 @@ from k2k_assets.core.words import ACLS_HINT, plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.dead_letters import missing_dead_letter_topics

@@ -22,8 +22,8 @@ def migrate(file: Path) -> None:
     """
     # Importing the YAML library takes a moment, which --help does not need.
     from k2k_assets.pipeline.loader import read_text
-    from k2k_assets.pipeline.migration import migrated
-    from k2k_assets.pipeline.problems import DocumentError, fail
+    from k2k_assets.pipeline.parsing.migration import migrated
+    from k2k_assets.pipeline.parsing.problems import DocumentError, fail
 
     try:
         found = migrated(read_text(str(file)), str(file))

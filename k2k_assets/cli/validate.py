@@ -19,7 +19,7 @@ from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.core.words import duration, plural, utc
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.loops import loops, opposite
-from k2k_assets.pipeline.routing import SinkTopic
+from k2k_assets.pipeline.sections.routing import SinkTopic
 
 _FEATURES = {
     "header_replication": "headers",

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from k2k_assets.core import json_codec
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
-from k2k_assets.pipeline.bidirectional import Marker
-from k2k_assets.pipeline.schema_mapping import Facet, FacetRule, facets_of
+from k2k_assets.pipeline.sections.added_headers import AddedHeader, AddedHeaders
+from k2k_assets.pipeline.sections.bidirectional import Marker
+from k2k_assets.pipeline.sections.schema_mapping import Facet, FacetRule, facets_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from k2k_assets.conversion.clients import is_of_every_client
 from k2k_assets.conversion.flow import Flow
-from k2k_assets.pipeline.client_properties import CLIENTS, ClusterRole, translate
-from k2k_assets.pipeline.substitution import escaped
+from k2k_assets.pipeline.clients.client_properties import CLIENTS, ClusterRole, translate
+from k2k_assets.pipeline.parsing.substitution import escaped
 
 Sections = dict[str, dict[str, str]]
 """The sections of one cluster: `common`, `consumer`, ..."""

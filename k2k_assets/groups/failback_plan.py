@@ -32,7 +32,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.reverse import LogHere
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
-from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut, feeding
 from k2k_assets.translation.other_way import first_unread_back
 

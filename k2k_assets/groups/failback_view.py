@@ -22,8 +22,8 @@ from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.group_selection import GroupSelection
 from k2k_assets.pipeline.reverse import is_told_by_mappings, reverse_of
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.translation.both_sides import as_noted, shared_partitions
 from k2k_assets.translation.other_clusters import ThirdClusters
 from k2k_assets.translation.reverse_mappings import REMEDY

@@ -23,7 +23,7 @@ from k2k_assets.kafka.groups import Ends
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
 
 MayUse = Callable[[set[str], set[str]], None]

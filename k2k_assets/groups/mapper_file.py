@@ -14,7 +14,7 @@ from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.reverse import INFERRED
-from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 
 _DEFAULTS = f"""
 source: {{kafka: {{common: {{"group.id": "{ANY_GROUP}"}}}}}}

@@ -9,7 +9,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
 from k2k_assets.kafka.groups import CommittedOffset
-from k2k_assets.pipeline.error_handling import Policy
+from k2k_assets.pipeline.sections.error_handling import Policy
 from k2k_assets.translation.groups import Answer
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets, list_others, list_states
 from k2k_assets.kafka.groups import GroupOffsets, GroupState
-from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from k2k_assets.overrides.mirror_maker_records import (
     parse_source_offset,
 )
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
 
 log = logging.getLogger("k2k.overrides")
 

@@ -15,7 +15,7 @@ from k2k_assets.permissions.missing import Missing
 from k2k_assets.permissions.names import NamePattern, name_in, patterns_of
 from k2k_assets.permissions.required import Operation, Program, needs
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 
 
 def missing_on_groups(pipeline: Pipeline, source: Cluster, target: Cluster, program: Program) -> list[Missing]:

@@ -12,7 +12,7 @@ from k2k_assets.permissions.principals import who
 from k2k_assets.permissions.required import Operation
 from k2k_assets.permissions.subjects import Resource
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClientKind
+from k2k_assets.pipeline.clients.client_properties import ClientKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Literal
 from k2k_assets.permissions.names import ALL, NamePattern, patterns_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.pairs import Pair
-from k2k_assets.pipeline.selection import TopicSelection
+from k2k_assets.pipeline.sections.selection import TopicSelection
 
 Resource = Literal["topic", "group", "transactional id"]
 Subject = Literal[

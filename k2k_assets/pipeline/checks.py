@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.pipeline import guarantees
-from k2k_assets.pipeline.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
+from k2k_assets.pipeline.clients import guarantees
+from k2k_assets.pipeline.clients.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
+from k2k_assets.pipeline.clients.registry_properties import translate_registry
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.problems import Path, is_secret
-from k2k_assets.pipeline.registry_properties import translate_registry
-from k2k_assets.pipeline.transform import RecordPart, functions_faults
-from k2k_assets.pipeline.values import format_duration
+from k2k_assets.pipeline.parsing.problems import Path, is_secret
+from k2k_assets.pipeline.sections.transform import RecordPart, functions_faults
+from k2k_assets.pipeline.sections.values import format_duration
 
 
 def check_all(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from k2k_assets.pipeline.substitution import escaped
+from k2k_assets.pipeline.parsing.substitution import escaped
 
 _TEXT = """\
 # Copies topics of one Kafka cluster to another, exactly once. Change it as you like.

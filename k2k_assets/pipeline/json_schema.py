@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from k2k_assets.pipeline import known_keys
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.predicates import nest_conditions
-from k2k_assets.pipeline.schema import MAPPER_ALONE
-from k2k_assets.pipeline.values import format_duration
+from k2k_assets.pipeline.parsing import known_keys
+from k2k_assets.pipeline.parsing.schema import MAPPER_ALONE
+from k2k_assets.pipeline.sections.predicates import nest_conditions
+from k2k_assets.pipeline.sections.values import format_duration
 
 _TITLE = "A pipeline of K2K Assets"
 

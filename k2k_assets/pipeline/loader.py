@@ -19,16 +19,17 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from k2k_assets.core.errors import PipelineFileError
-from k2k_assets.pipeline import checks, known_keys, schema
-from k2k_assets.pipeline.document import MAX_BYTES, Node, parse_document
-from k2k_assets.pipeline.merge import filled, merge
+from k2k_assets.pipeline import checks
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.old_spellings import modernized
-from k2k_assets.pipeline.problems import DocumentError, Path, Problem, describe, fail
-from k2k_assets.pipeline.redaction import redacting
-from k2k_assets.pipeline.schema import problem_at, problems_of
-from k2k_assets.pipeline.stages import STAGES, StageFault, item_faults
-from k2k_assets.pipeline.substitution import substitute
+from k2k_assets.pipeline.parsing import known_keys, schema
+from k2k_assets.pipeline.parsing.document import MAX_BYTES, Node, parse_document
+from k2k_assets.pipeline.parsing.merge import filled, merge
+from k2k_assets.pipeline.parsing.old_spellings import modernized
+from k2k_assets.pipeline.parsing.problems import DocumentError, Path, Problem, describe, fail
+from k2k_assets.pipeline.parsing.redaction import redacting
+from k2k_assets.pipeline.parsing.schema import problem_at, problems_of
+from k2k_assets.pipeline.parsing.substitution import substitute
+from k2k_assets.pipeline.sections.stages import STAGES, StageFault, item_faults
 
 
 def load_pipeline(

@@ -12,33 +12,33 @@ from typing import Literal
 from pydantic import Field, PrivateAttr
 
 from k2k_assets.core.digest import digest
-from k2k_assets.pipeline.added_headers import AddedHeaders
-from k2k_assets.pipeline.bidirectional import Bidirectional, Marker
-from k2k_assets.pipeline.client_properties import (
+from k2k_assets.pipeline.clients.client_properties import (
     ClientKind,
     ClusterRole,
     PropertyTranslation,
     transaction_timeout_ms,
     translate,
 )
-from k2k_assets.pipeline.coordination import Configuration, Coordination, OffsetMapping
-from k2k_assets.pipeline.error_handling import ErrorHandling
-from k2k_assets.pipeline.features import Features
-from k2k_assets.pipeline.groups import Groups
-from k2k_assets.pipeline.java_properties import Scalar
-from k2k_assets.pipeline.kafka import SourceSection, TargetSection
-from k2k_assets.pipeline.metrics import Metrics
-from k2k_assets.pipeline.own_sections import Checks, Index, Spark, Sync
+from k2k_assets.pipeline.clients.java_properties import Scalar
 from k2k_assets.pipeline.pairs import Pair, joined_routing, joined_selection
-from k2k_assets.pipeline.routing import Routing
-from k2k_assets.pipeline.schema_mapping import FacetRule, RegistrySection, SchemaMapping
-from k2k_assets.pipeline.selection import TopicSelection
-from k2k_assets.pipeline.stages import Stages
-from k2k_assets.pipeline.throttle import Throttle
-from k2k_assets.pipeline.topic_creation import TopicCreation
-from k2k_assets.pipeline.tracing import Tracing, tracing_headers
-from k2k_assets.pipeline.transform import TransformRule, folders_of, transform_text
-from k2k_assets.pipeline.values import Owner, Section
+from k2k_assets.pipeline.sections.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.bidirectional import Bidirectional, Marker
+from k2k_assets.pipeline.sections.coordination import Configuration, Coordination, OffsetMapping
+from k2k_assets.pipeline.sections.error_handling import ErrorHandling
+from k2k_assets.pipeline.sections.features import Features
+from k2k_assets.pipeline.sections.groups import Groups
+from k2k_assets.pipeline.sections.kafka import SourceSection, TargetSection
+from k2k_assets.pipeline.sections.metrics import Metrics
+from k2k_assets.pipeline.sections.own_sections import Checks, Index, Spark, Sync
+from k2k_assets.pipeline.sections.routing import Routing
+from k2k_assets.pipeline.sections.schema_mapping import FacetRule, RegistrySection, SchemaMapping
+from k2k_assets.pipeline.sections.selection import TopicSelection
+from k2k_assets.pipeline.sections.stages import Stages
+from k2k_assets.pipeline.sections.throttle import Throttle
+from k2k_assets.pipeline.sections.topic_creation import TopicCreation
+from k2k_assets.pipeline.sections.tracing import Tracing, tracing_headers
+from k2k_assets.pipeline.sections.transform import TransformRule, folders_of, transform_text
+from k2k_assets.pipeline.sections.values import Owner, Section
 
 StartFrom = Literal["earliest", "latest", "none", "given"]
 ReadableEnd = Literal["stable", "latest"]

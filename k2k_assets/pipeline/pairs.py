@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.pipeline.routing import Routing, SinkTopic
-from k2k_assets.pipeline.selection import TopicSelection
-from k2k_assets.pipeline.start import Start
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
+from k2k_assets.pipeline.sections.selection import TopicSelection
+from k2k_assets.pipeline.sections.start import Start
 
 
 class Pair(NamedTuple):

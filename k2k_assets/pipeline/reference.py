@@ -15,17 +15,18 @@ from typing import Literal, Union
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from k2k_assets.pipeline import guarantees, known_keys, old_spellings
-from k2k_assets.pipeline.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
-from k2k_assets.pipeline.java_properties import RULES, Between, Impossible, NoEffect, Renamed
+from k2k_assets.pipeline.clients import guarantees
+from k2k_assets.pipeline.clients.java_properties import RULES, Between, Impossible, NoEffect, Renamed
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.problems import format_path
-from k2k_assets.pipeline.routing import SinkTopic
-from k2k_assets.pipeline.schema import section_of
-from k2k_assets.pipeline.substitution import MAX_VARIABLES
-from k2k_assets.pipeline.tracing import TracingFlags
-from k2k_assets.pipeline.values import format_duration
-from k2k_assets.pipeline.variables import MAX_VALUE_BYTES
+from k2k_assets.pipeline.parsing import known_keys, old_spellings
+from k2k_assets.pipeline.parsing.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
+from k2k_assets.pipeline.parsing.problems import format_path
+from k2k_assets.pipeline.parsing.schema import section_of
+from k2k_assets.pipeline.parsing.substitution import MAX_VARIABLES
+from k2k_assets.pipeline.parsing.variables import MAX_VALUE_BYTES
+from k2k_assets.pipeline.sections.routing import SinkTopic
+from k2k_assets.pipeline.sections.tracing import TracingFlags
+from k2k_assets.pipeline.sections.values import format_duration
 
 _INTRO = f"""# The pipeline file
 

@@ -6,12 +6,12 @@ Its file is not needed: it copies between the same clusters, and its control top
 from __future__ import annotations
 
 from k2k_assets.core.any_group import ANY_GROUP
-from k2k_assets.pipeline.bidirectional import Mode
-from k2k_assets.pipeline.coordination import Commit, Coordination, OffsetMapping
-from k2k_assets.pipeline.kafka import SourceKafka, SourceSection, TargetKafka, TargetSection
 from k2k_assets.pipeline.loops import keeps_names
 from k2k_assets.pipeline.model import Pipeline
-from k2k_assets.pipeline.stages import Stage
+from k2k_assets.pipeline.sections.bidirectional import Mode
+from k2k_assets.pipeline.sections.coordination import Commit, Coordination, OffsetMapping
+from k2k_assets.pipeline.sections.kafka import SourceKafka, SourceSection, TargetKafka, TargetSection
+from k2k_assets.pipeline.sections.stages import Stage
 
 INFERRED = "as the mappings say"
 """Name of the sink of a pipeline whose routing follows from its mappings."""

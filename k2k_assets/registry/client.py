@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.registry.schemas import (
     Reference,
     RegistryRefused,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClusterRole
-from k2k_assets.pipeline.registry_properties import translate_registry
-from k2k_assets.pipeline.schema_mapping import ALL_FACETS, Facet, facets_of
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
+from k2k_assets.pipeline.clients.registry_properties import translate_registry
+from k2k_assets.pipeline.sections.schema_mapping import ALL_FACETS, Facet, facets_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schema_ids import SchemaIds
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.login_patience import LoginPatience
 from k2k_assets.registry.schemas import (
     Reference,

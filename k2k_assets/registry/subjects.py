@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.schemas import SubjectVersion
 
 _ENDINGS = ("-key", "-value")

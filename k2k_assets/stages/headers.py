@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from k2k_assets.pipeline.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.added_headers import AddedHeaders
 from k2k_assets.transport.chunk import Chunk, UnreadableRecord
 from k2k_assets.transport.headers import Headers
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from k2k_assets.pipeline.bidirectional import RULE, Marker
+from k2k_assets.pipeline.sections.bidirectional import RULE, Marker
 from k2k_assets.stages.headers import readable_headers
 from k2k_assets.transport.chunk import Chunk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.transport.chunk import Chunk
 
 

@@ -20,7 +20,7 @@ from k2k_assets.core.stops.reasons.schemas import (
     SchemaOfOtherTopic,
     SchemaRefusedByTarget,
 )
-from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import RegistryRefused, SchemaNotFound, SchemaOfOthers, SchemaRefused

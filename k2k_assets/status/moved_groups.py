@@ -11,7 +11,7 @@ from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import GroupOffsets
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.status.copy_status import MovedGroup, MovedGroups
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
-    from k2k_assets.pipeline.selection import TopicSelection
+    from k2k_assets.pipeline.sections.selection import TopicSelection
 
 KAFKA_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 

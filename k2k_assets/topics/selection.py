@@ -16,7 +16,7 @@ from k2k_assets.topics.others_control_topics import others_control_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
-    from k2k_assets.pipeline.selection import TopicSelection
+    from k2k_assets.pipeline.sections.selection import TopicSelection
 
 
 def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:

@@ -11,8 +11,8 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.live import Cut
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.bidirectional import Mode
 from k2k_assets.pipeline.reverse import as_bidirectional, is_told_by_mappings
+from k2k_assets.pipeline.sections.bidirectional import Mode
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.reverse_mappings import ReverseMappings
 

@@ -31,7 +31,7 @@ from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, translate, unknown_where
-from k2k_assets.pipeline.routing import Routing
+from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.other_way import OtherWay
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.added_headers import AddedHeaders
 from k2k_assets.transport.dropped import DroppedRecords
 from k2k_assets.transport.headers import Headers, of_name, with_added
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.added_headers import AddedHeaders
 
 Headers = list[tuple[str, bytes | None]]
 """The headers of a record, in their order; a name may occur more than once."""

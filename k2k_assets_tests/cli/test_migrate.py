@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.cli.main import run
 from k2k_assets.pipeline.json_schema import json_schema
 from k2k_assets_tests.pipeline.files import TUTORIAL
-from k2k_assets_tests.pipeline.test_old_spellings import OF_0_1
+from k2k_assets_tests.pipeline.parsing.test_old_spellings import OF_0_1
 
 
 def test_the_new_file_on_standard_output_and_the_changes_beside_it(

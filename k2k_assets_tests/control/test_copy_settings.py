@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import product
 
 from k2k_assets.control.copy_settings import CopySettings, Isolation, shared
-from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
-from k2k_assets.pipeline.schema_mapping import FacetRule
+from k2k_assets.pipeline.sections.added_headers import AddedHeader, AddedHeaders
+from k2k_assets.pipeline.sections.schema_mapping import FacetRule
 
 RULES = ((), (FacetRule(".*", True, True),), (FacetRule("a", True, False), FacetRule("b.*", False, True)))
 ADDED: tuple[AddedHeaders, ...] = ((), (AddedHeader("__k2k_offset", "offset"), AddedHeader("name", "text", "p")))

@@ -17,7 +17,7 @@ from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
-from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import CopiedAtCut
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)

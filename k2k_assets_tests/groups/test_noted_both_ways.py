@@ -21,7 +21,7 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.pipeline.bidirectional import Bidirectional
+from k2k_assets.pipeline.sections.bidirectional import Bidirectional
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_checkpoint, translate_offsets
 from k2k_assets.verification.groups.check import check_groups

@@ -24,7 +24,7 @@ from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import group_reader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset, GroupKind
-from k2k_assets.pipeline.group_selection import GroupSelection
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
 from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction

@@ -20,7 +20,7 @@ from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.pipeline.bidirectional import Bidirectional
+from k2k_assets.pipeline.sections.bidirectional import Bidirectional
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
 from k2k_assets.verification.groups.check import check_groups

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.schema import section_of
-from k2k_assets.pipeline.topic_creation import ControlTopicSettings
+from k2k_assets.pipeline.parsing.schema import section_of
+from k2k_assets.pipeline.sections.topic_creation import ControlTopicSettings
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text
 
 REQUIRED = {

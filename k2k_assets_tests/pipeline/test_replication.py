@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.pipeline.routing import Routing
-from k2k_assets.pipeline.selection import TopicSelection
+from k2k_assets.pipeline.sections.routing import Routing
+from k2k_assets.pipeline.sections.selection import TopicSelection
 from k2k_assets_tests.pipeline.files import changed, load_text, refusal
 
 

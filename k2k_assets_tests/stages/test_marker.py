@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.bidirectional import Marker
+from k2k_assets.pipeline.sections.bidirectional import Marker
 from k2k_assets.stages import stages_of
 from k2k_assets.stages.marker import marker_stage
 from k2k_assets.transport.chunk import Chunk

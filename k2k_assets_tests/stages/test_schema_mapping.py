@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets.core.stops.reasons.schemas import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.stages import stages_of
 from k2k_assets.stages.headers import header_adder
 from k2k_assets.transport.chunk import Chunk

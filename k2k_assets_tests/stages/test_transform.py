@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.transform import TransformRule, transform_text
+from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.stages import stages_of
 from k2k_assets.stages.transform.batch import Batch

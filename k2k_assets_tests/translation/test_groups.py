@@ -16,7 +16,7 @@ from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
-from k2k_assets.pipeline.routing import Routing, SinkTopic
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import Answer, CopiedAtCut, translate_groups
 from k2k_assets_tests.support.properties import examples
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.added_headers import AddedHeader, HeaderContent
+from k2k_assets.pipeline.sections.added_headers import AddedHeader, HeaderContent
 from k2k_assets.transport.headers import Headers, with_added
 
 SOURCE = TopicPartition("bestellungen-鍵", 12)

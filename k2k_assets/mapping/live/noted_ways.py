@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from k2k_assets.control.mapping_records import BothWays, MappingRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.pipeline.bidirectional import RULE
+from k2k_assets.pipeline.sections.bidirectional import RULE
 
 
 class NotedWays:

@@ -13,7 +13,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.running_mapper import look, look_on, running_mapper
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.error_handling import Policy
+from k2k_assets.pipeline.sections.error_handling import Policy
 
 
 def limited_to(pipeline: Pipeline, groups: Collection[str]) -> Pipeline:

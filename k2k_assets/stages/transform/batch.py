@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.stages.transform.documents import Document, RecordFault
 from k2k_assets.transport.headers import Headers
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from k2k_assets.pipeline.predicates import steps_of
-from k2k_assets.pipeline.schema_mapping import Facet
-from k2k_assets.pipeline.transform import Drop, Mask, RecordPart
+from k2k_assets.pipeline.sections.predicates import steps_of
+from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.pipeline.sections.transform import Drop, Mask, RecordPart
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.fields import Steps, removed, replaced
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.java_regex import compile_java
-from k2k_assets.pipeline.predicates import GROUPS, PLACES, steps_of
-from k2k_assets.pipeline.schema_mapping import Facet
-from k2k_assets.pipeline.values import scalar_text
+from k2k_assets.pipeline.sections.predicates import GROUPS, PLACES, steps_of
+from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.pipeline.sections.values import scalar_text
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.documents import Number, RecordFault, value_of
 from k2k_assets.stages.transform.fields import Steps, found

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.java_regex import compile_java
-from k2k_assets.pipeline.predicates import GROUPS
-from k2k_assets.pipeline.transform import TransformRule
+from k2k_assets.pipeline.sections.predicates import GROUPS
+from k2k_assets.pipeline.sections.transform import TransformRule
 from k2k_assets.pipeline.user_code import code_of, load_function
 from k2k_assets.stages.transform.batch import Batch, DeadLetter, Failure
 from k2k_assets.stages.transform.changes import compile_drop, compile_mask

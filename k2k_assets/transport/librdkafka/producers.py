@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.kafka import clients
-from k2k_assets.pipeline.client_properties import transaction_timeout_ms
+from k2k_assets.pipeline.clients.client_properties import transaction_timeout_ms
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.producer_calls import call
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.messages import Header
-from k2k_assets.pipeline.bidirectional import RULE, Marker
+from k2k_assets.pipeline.sections.bidirectional import RULE, Marker
 from k2k_assets.verification.content.expected_headers import ClusterIds
 
 

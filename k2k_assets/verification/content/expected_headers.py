@@ -13,7 +13,7 @@ from typing import NamedTuple
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Header
-from k2k_assets.pipeline.added_headers import AddedHeader, AddedHeaders
+from k2k_assets.pipeline.sections.added_headers import AddedHeader, AddedHeaders
 
 
 class ClusterIds(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClusterRole
-from k2k_assets.pipeline.schema_mapping import Facet, facets_word
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
+from k2k_assets.pipeline.sections.schema_mapping import Facet, facets_word
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from k2k_assets.control.copy_settings import CopySettings, Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
-from k2k_assets.pipeline.schema_mapping import facets_word
+from k2k_assets.pipeline.sections.schema_mapping import facets_word
 from k2k_assets.verification.content.expected_changes import ChangeRules, KnownChanges, View
 from k2k_assets.verification.content.expected_drops import expected_drops
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers

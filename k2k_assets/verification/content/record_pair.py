@@ -19,7 +19,7 @@ from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
 from k2k_assets.mapping.index.portions import settings_ranges
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.schema_mapping import facets_word
+from k2k_assets.pipeline.sections.schema_mapping import facets_word
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.content.expected_changes import ChangeRules
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers

@@ -23,7 +23,7 @@ from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.pipeline.client_properties import ClusterRole
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.verification.content.comparison import compacted_topics
 from k2k_assets.verification.content.digests import digest
 from k2k_assets.verification.content.expected_drops import ExpectedDrops

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
-from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.headers import Headers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
-from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.verification.content.digests import digest, headers, timestamp
 from k2k_assets.verification.content.expected_drops import ExpectedDrops
 from k2k_assets.verification.content.expected_headers import ExpectedHeaders

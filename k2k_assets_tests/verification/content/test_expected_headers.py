@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Header
-from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.verification.content.digests import headers
 from k2k_assets.verification.content.expected_headers import ClusterIds, ExpectedHeaders, expected_headers, header_words

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.index.portions import SettingsRange
-from k2k_assets.pipeline.added_headers import AddedHeader
+from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.verification.content.expected_headers import ClusterIds, ExpectedHeaders
 from k2k_assets.verification.content.pieces import CopiedRange, pieces
 from k2k_assets.verification.content.sampling import Stretch

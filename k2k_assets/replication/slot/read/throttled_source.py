@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.throttle import Throttle
+from k2k_assets.pipeline.sections.throttle import Throttle
 from k2k_assets.replication.slot.read.token_bucket import TokenBucket
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Polled, Position, Source

@@ -19,7 +19,7 @@ from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.target_log import OpenTransaction, open_transaction_found, open_transaction_to_do
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.pipeline import guarantees
+from k2k_assets.pipeline.clients import guarantees
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.throttle import Throttle
+from k2k_assets.pipeline.sections.throttle import Throttle
 from k2k_assets.replication.slot.read.throttled_source import Limits, ThrottledSource
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.clock import FakeClock

@@ -1,0 +1,78 @@
+"""The sections that K2K does not have: `spark`, `sync`, `index`. All are optional."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from k2k_assets.pipeline.sections.values import Duration, PositiveDuration, Section, TextMap
+
+
+class Spark(Section):
+    """Where the copying runs."""
+
+    master: str = Field(default="local[*]", min_length=1, description="Spark master.")
+    remote: str | None = Field(default=None, repr=False, description="Spark Connect address; it replaces `master`.")
+    config: TextMap = Field(default={}, repr=False, description="Spark configs.")
+
+
+class Sync(Section):
+    """How long a run lasts and how often it commits."""
+
+    window: PositiveDuration = Field(
+        default=timedelta(hours=1),
+        description="How long a run of the sync job copies before the next one takes over, and the longest run of a "
+        "materialization with `extent: window`.",
+    )
+    idle: Duration = Field(
+        default=timedelta(seconds=5),
+        description="A materialization with `extent: window` ends after this time without records.",
+    )
+    reports_per_day: int = Field(
+        default=1800,
+        ge=100,
+        description="Events that the runs of the sync job report to Dagster in a day, over all topics: some 6 KB each "
+        "in its database, on SQLite twice. The more topics and partitions move, the longer is the time between two "
+        "reports; at least 30 seconds.",
+    )
+    min_commit_interval: Duration = Field(
+        default=timedelta(milliseconds=5),
+        description="Shortest time from one commit to the next while records trickle in. The interval follows what a "
+        "commit costs: commits take two thirds of the time at most. A longer one makes fewer transactions.",
+    )
+    metadata_interval: PositiveDuration = Field(
+        default=timedelta(seconds=30),
+        description="Time between two looks for new topics and partitions on the source, while `k2k start` runs.",
+    )
+
+
+class Index(Section):
+    """The index of merged offset mappings."""
+
+    interval: PositiveDuration = Field(
+        default=timedelta(minutes=20),
+        description="Time between two runs that bring the index up to date, while the replication sensor is on.",
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of the index, which drivers and executors must share, or an address in an object store. "
+        "Absent: `index/<pipeline>` in K2K_HOME.",
+    )
+    retention: PositiveDuration | None = Field(
+        default=None,
+        description="Mappings older than this leave the index, but for the newest of each partition. Absent: it keeps "
+        "everything.",
+    )
+
+
+class Checks(Section):
+    """The checks that go on beside the copy."""
+
+    interval: PositiveDuration = Field(
+        default=timedelta(minutes=10),
+        description="Shortest time between two comparisons of a consumer group by content (`resumes_exactly`) in a run "
+        "that moves groups, and between two looks at the settings of topics (`as_configured`) in a run that copies. "
+        "A group that has not moved since it passed is not compared again.",
+    )

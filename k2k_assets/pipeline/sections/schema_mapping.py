@@ -1,0 +1,80 @@
+"""`schemaMapping` and `*.registry`: replaces schema ids by those of the target registry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from k2k_assets.pipeline.java_regex import compile_java
+from k2k_assets.pipeline.sections.regular_expression import RegularExpression
+from k2k_assets.pipeline.sections.values import Count, Flag, Section, TextMap
+
+SchemaType = Literal["AVRO", "JSON", "PROTOBUF", "YANG"]
+Facet = Literal["key", "value"]
+"""A part of a record that a schema may describe."""
+
+
+class FacetRule(NamedTuple):
+    """Which facets of the records of some topics have schema ids.
+
+    Attributes:
+        pattern: A Java regular expression for whole names of source topics.
+        key: Whether keys have schema ids.
+        value: Whether values have schema ids.
+    """
+
+    pattern: str
+    key: bool
+    value: bool
+
+
+def facets_word(facets: Collection[Facet]) -> str:
+    """Facets as one word, for columns: `key value`."""
+    return " ".join(sorted(facets))
+
+
+ALL_FACETS = (FacetRule(".*", True, True),)
+"""The rules of a pipeline whose file has none."""
+
+
+def facets_of(rules: tuple[FacetRule, ...], topic: str) -> frozenset[Facet]:
+    """Facets with schema ids in the records of a source topic; the first rule that matches counts."""
+    rule = next((rule for rule in rules if compile_java(rule.pattern).matches(topic)), None)
+    facets: Mapping[Facet, bool] = {"key": rule.key, "value": rule.value} if rule else {}
+    return frozenset(facet for facet, has in facets.items() if has)
+
+
+class RegistrySection(Section):
+    """A schema registry."""
+
+    config: TextMap = Field(
+        default={},
+        repr=False,
+        description="Settings of the registry's client, such as `schema.registry.url` and credentials.",
+    )
+    headers: TextMap = Field(default={}, repr=False, description="HTTP headers of every request.")
+    cache_size: Count = Field(default=31, description="Most schemas to keep in memory.")
+
+
+class SchemaRule(Section):
+    """Which facets of some topics' records have a schema."""
+
+    pattern: RegularExpression = Field(description="Topics: a regular expression for whole names (required).")
+    key: Flag = Field(default=False, description="Whether their keys have a schema.")
+    value: Flag = Field(default=False, description="Whether their values have a schema.")
+
+
+class SchemaMapping(Section):
+    """Which records have schemas. Without rules: keys and values of all topics."""
+
+    supported_types: tuple[SchemaType, ...] = Field(
+        default=("AVRO", "JSON", "PROTOBUF", "YANG"), description="Types of schemas."
+    )
+    topics: tuple[SchemaRule, ...] = Field(default=(), description="Rules; the first that matches a topic counts.")
+
+    @property
+    def rules(self) -> tuple[FacetRule, ...]:
+        """The file's rules, or all facets of all topics."""
+        return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS

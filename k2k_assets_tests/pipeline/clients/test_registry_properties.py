@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from k2k_assets.pipeline.clients.registry_properties import translate_registry
+
+URL = {"schema.registry.url": "https://registry:8081"}
+
+
+def test_javas_names_become_those_of_the_python_client() -> None:
+    found = translate_registry(
+        {
+            **URL,
+            "basic.auth.credentials.source": "USER_INFO",
+            "schema.registry.basic.auth.user.info": "me:secret",
+            "schema.registry.ssl.truststore.location": "/ca.pem",
+            "schema.registry.ssl.truststore.type": "PEM",
+            "ssl.keystore.location": "/client.pem",
+            "ssl.keystore.type": "PEM",
+            "ssl.key.password": "pw",
+            "proxy.host": "proxy",
+            "proxy.port": 3128,
+        }
+    )
+    assert found.faults == []
+    assert found.client == {
+        "url": "https://registry:8081",
+        "basic.auth.user.info": "me:secret",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/client.pem",
+        "ssl.key.location": "/client.pem",
+        "ssl.key.password": "pw",
+        "proxy": "http://proxy:3128",
+    }
+    assert (found.registers, found.normalizes) == (True, False)
+
+
+def test_a_static_token() -> None:
+    bearer = {
+        "bearer.auth.credentials.source": "STATIC_TOKEN",
+        "bearer.auth.token": "t",
+        "bearer.auth.logical.cluster": "lsrc-1",
+    }
+    assert translate_registry({**URL, **bearer}).client == {"url": "https://registry:8081", **bearer}
+
+
+def test_flags() -> None:
+    found = translate_registry({**URL, "auto.register.schemas": "false", "normalize.schemas": True})
+    assert (found.registers, found.normalizes, found.faults) == (False, True, [])
+    assert translate_registry({**URL, "normalize.schemas": "no"}).faults == [
+        ("normalize.schemas", "expected true or false")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "words"),
+    [
+        ({}, "schema.registry.url", "missing"),
+        ({**URL, "schema.registry.urls": "x"}, "schema.registry.urls", "unknown setting"),
+        ({**URL, "ssl.truststore.location": "/a.jks"}, "ssl.truststore.location", "convert it to PEM"),
+        (
+            {**URL, "schema.registry.ssl.keystore.location": "/a.p12"},
+            "schema.registry.ssl.keystore.location",
+            "openssl pkcs12",
+        ),
+        ({**URL, "basic.auth.credentials.source": "SASL_INHERIT"}, "basic.auth.credentials.source", "USER_INFO"),
+        ({**URL, "basic.auth.credentials.source": "USER_INFO"}, "basic.auth.credentials.source", "missing"),
+        ({**URL, "ssl.truststore.certificates": "-----"}, "ssl.truststore.certificates", "ssl.truststore.location"),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_its_key(config: dict[str, str | int], key: str, words: str) -> None:
+    ((found, message),) = translate_registry(config).faults
+    assert found == key
+    assert words in message
+
+
+def test_what_has_no_effect_is_told() -> None:
+    assert translate_registry({**URL, "use.latest.version": True}).remarks == [
+        ("use.latest.version", "ids are mapped; the latest version does not matter")
+    ]

@@ -1,1 +1,4 @@
-"""The command line: `k2k`. Each command has its own file; the engine's logic is elsewhere."""
+"""The command line: `k2k` (`main.py`), `k2k-tool` and `k2k-offset-mapping`, each with a folder for its commands.
+
+The engine's logic is elsewhere.
+"""

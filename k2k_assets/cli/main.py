@@ -14,9 +14,11 @@ import click
 
 from k2k_assets.cli.program import Program
 
+_COMMANDS = "k2k_assets.cli.commands"
+
 
 class _Entry(NamedTuple):
-    """The place of a command; its module is imported only when the command is used."""
+    """A command: its module in `cli/commands`, which is imported only when the command is used, and its function."""
 
     module: str
     attribute: str
@@ -24,19 +26,17 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: dict[str, _Entry] = {
-    "start": _Entry("k2k_assets.cli.start", "start", "Replicate topics until stopped, or once."),
-    "status": _Entry("k2k_assets.cli.status", "status", "Show how far a copy is: lag, rates, what is stopped."),
-    "init": _Entry("k2k_assets.cli.init", "init", "Write a first pipeline file between two clusters."),
-    "convert": _Entry(
-        "k2k_assets.cli.convert", "convert_command", "Write pipeline files from MirrorMaker 2's properties."
-    ),
-    "validate": _Entry("k2k_assets.cli.validate", "validate", "Check a pipeline file, and the clusters it names."),
-    "migrate": _Entry("k2k_assets.cli.migrate", "migrate", "Print a file of an older K2K in today's spellings."),
-    "schema": _Entry("k2k_assets.cli.schema", "schema", "Print the JSON Schema of the pipeline file, for editors."),
-    "topics": _Entry("k2k_assets.cli.topics", "topics", "Compare topics with their sources, and put them right."),
-    "acls": _Entry("k2k_assets.cli.acls", "acls", "Print the permissions that a pipeline needs, as commands."),
-    "sandbox": _Entry("k2k_assets.cli.sandbox", "sandbox", "Two real Kafka clusters on this machine."),
-    "demo": _Entry("k2k_assets.cli.demo", "demo", "A whole copy on the sandbox, with a summary."),
+    "start": _Entry("start", "start", "Replicate topics until stopped, or once."),
+    "status": _Entry("status", "status", "Show how far a copy is: lag, rates, what is stopped."),
+    "init": _Entry("init", "init", "Write a first pipeline file between two clusters."),
+    "convert": _Entry("convert", "convert_command", "Write pipeline files from MirrorMaker 2's properties."),
+    "validate": _Entry("validate", "validate", "Check a pipeline file, and the clusters it names."),
+    "migrate": _Entry("migrate", "migrate", "Print a file of an older K2K in today's spellings."),
+    "schema": _Entry("schema", "schema", "Print the JSON Schema of the pipeline file, for editors."),
+    "topics": _Entry("topics", "topics", "Compare topics with their sources, and put them right."),
+    "acls": _Entry("acls", "acls", "Print the permissions that a pipeline needs, as commands."),
+    "sandbox": _Entry("sandbox", "sandbox", "Two real Kafka clusters on this machine."),
+    "demo": _Entry("demo", "demo", "A whole copy on the sandbox, with a summary."),
 }
 
 
@@ -48,7 +48,7 @@ class _LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        command: click.Command = getattr(importlib.import_module(f"{_COMMANDS}.{entry.module}"), entry.attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

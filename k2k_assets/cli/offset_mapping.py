@@ -14,21 +14,21 @@ from rich.console import Console
 
 from k2k_assets.cli import logs
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.failback import failback
+from k2k_assets.cli.mapper_commands.failback import failback
+from k2k_assets.cli.mapper_commands.validate_mapper import validate_mapper
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.program import Program
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console
 from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.cli.validate_mapper import validate_mapper
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.log_fields import note
 from k2k_assets.core.this_process import this_process
 from k2k_assets.core.words import plural
 
 if TYPE_CHECKING:
-    from k2k_assets.cli.group_status import Observer
+    from k2k_assets.cli.mapper_commands.group_status import Observer
     from k2k_assets.groups.report import PollResult
     from k2k_assets.pipeline import Pipeline
     from k2k_assets.telemetry.mapper_listener import MapperListener
@@ -71,7 +71,7 @@ def _start(
     files: Sequence[Path], variables: bool, console: Console, once: bool, telemetry: bool, stop: threading.Event
 ) -> None:
     # Importing Kafka and Arrow takes a moment, which --help does not need.
-    from k2k_assets.cli.group_status import GroupLines, summary
+    from k2k_assets.cli.mapper_commands.group_status import GroupLines, summary
     from k2k_assets.groups.mapper import sync_once
     from k2k_assets.groups.mapper_file import load_mapper_pipeline
 
@@ -93,7 +93,7 @@ def _start(
 
 
 def _sync(pipeline: Pipeline, console: Console, stop: threading.Event, listener: MapperListener | None) -> None:
-    from k2k_assets.cli.group_status import shown
+    from k2k_assets.cli.mapper_commands.group_status import shown
     from k2k_assets.groups.mapper import sync
 
     on_trouble = listener.troubled if listener else None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from k2k_assets.cli.adopt import adopt
-from k2k_assets.cli.describe import describe
-from k2k_assets.cli.overrides import reset, set_positions
-from k2k_assets.cli.pausing import pause, resume
 from k2k_assets.cli.program import Program
-from k2k_assets.cli.server import server
-from k2k_assets.cli.show import show
-from k2k_assets.cli.translate import translate
+from k2k_assets.cli.tool_commands.adopt import adopt
+from k2k_assets.cli.tool_commands.describe import describe
+from k2k_assets.cli.tool_commands.overrides import reset, set_positions
+from k2k_assets.cli.tool_commands.pausing import pause, resume
+from k2k_assets.cli.tool_commands.server import server
+from k2k_assets.cli.tool_commands.show import show
+from k2k_assets.cli.tool_commands.translate import translate
 
 NAME = "k2k-tool"
 

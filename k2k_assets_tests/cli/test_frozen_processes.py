@@ -14,7 +14,14 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.cli.test_start_processes import PARTITIONS, await_all, await_more, copied_by, end, pipeline_file
+from k2k_assets_tests.cli.commands.test_start_processes import (
+    PARTITIONS,
+    await_all,
+    await_more,
+    copied_by,
+    end,
+    pipeline_file,
+)
 from k2k_assets_tests.support.copying import assert_exact_mappings, commit_records
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.numbered import NumberedWriter

@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 from click.testing import CliRunner
 
-from k2k_assets.cli import demo as command
+from k2k_assets.cli.commands import demo as command
 from k2k_assets.demo import demo
 from k2k_assets.demo.screen import Screen, all_else_into
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k2k_assets.cli.group_status import summary
+from k2k_assets.cli.mapper_commands.group_status import summary
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.failback_view import failback_plans

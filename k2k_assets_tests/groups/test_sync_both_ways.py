@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.cli.group_status import summary
+from k2k_assets.cli.mapper_commands.group_status import summary
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision

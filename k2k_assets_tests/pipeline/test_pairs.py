@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.cli.validate import effective
+from k2k_assets.cli.commands.validate import effective
 from k2k_assets.core.errors import Refused
 from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.subjects import patterns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from k2k_assets.cli.group_status import summary
+from k2k_assets.cli.mapper_commands.group_status import summary
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row

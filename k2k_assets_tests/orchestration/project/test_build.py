@@ -19,7 +19,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.cli.test_start_imports import imported_by
+from k2k_assets_tests.cli.commands.test_start_imports import imported_by
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from k2k_assets.cli.validate import effective
+from k2k_assets.cli.commands.validate import effective
 from k2k_assets.pipeline.json_schema import json_schema
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 # The imports of a start before it starts Java, and all of its imports.
-_LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.start"
+_LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.commands.start"
 _ALL = f"""
 {_LIGHT}
-import k2k_assets.discovery, k2k_assets.cli.progress, k2k_assets.kafka.cluster
+import k2k_assets.discovery, k2k_assets.cli.commands.progress, k2k_assets.kafka.cluster
 import k2k_assets.permissions.topic_check, k2k_assets.replication, k2k_assets.spark.lasting_spark
 """
 _WORKER = "import k2k_assets.spark.slot_task, k2k_assets.spark.worker_daemon"

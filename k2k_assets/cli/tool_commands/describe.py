@@ -15,7 +15,7 @@ from rich.text import Text
 
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.suggestions import with_files
-from k2k_assets.cli.tool_options import ToolCall, tool_options
+from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 from k2k_assets.core.words import plural, utc
 
 if TYPE_CHECKING:

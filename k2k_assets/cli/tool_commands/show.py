@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.tool_options import ToolCall, tool_options
+from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 from k2k_assets.core.words import utc
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.cli import start as start_module
+from k2k_assets.cli.commands import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.cli.signals import stop_on_signals
 from k2k_assets.core.deadline import wait_until
@@ -295,7 +295,7 @@ def test_signal_before_the_engine_starts_ends_it_with_0(orders: Path, monkeypatc
         assert events[0].wait(5)
         return SimpleNamespace(stop=lambda: None)
 
-    monkeypatch.setattr("k2k_assets.cli.start.stop_on_signals", remembered)
+    monkeypatch.setattr("k2k_assets.cli.commands.start.stop_on_signals", remembered)
     monkeypatch.setattr(start_module, "ComingSpark", signalled)
     assert run(["start", "-f", str(orders)]) == 0
     assert engine.calls == []

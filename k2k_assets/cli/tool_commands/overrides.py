@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.tool_options import ToolCall, tool_options
+from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
 

@@ -24,7 +24,7 @@ from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, sample_topics, write_sampl
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support import kafka
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 _DEMO = [sys.executable, "-m", "k2k_assets.cli.main", "demo"]
 _ROW = re.compile(r"^(demo\.\w+)((?: +[\d,]+){5}) +([\d.]+)$", re.MULTILINE)
 _STEP = re.compile(r"^ +[\d.]+ s  (.+)$", re.MULTILINE)

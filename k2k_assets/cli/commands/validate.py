@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from k2k_assets.cli import logs
-from k2k_assets.cli.connection_checks import check_connections
+from k2k_assets.cli.commands.connection_checks import check_connections
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, template_engine

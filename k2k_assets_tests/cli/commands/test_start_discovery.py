@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from k2k_assets import discovery
-from k2k_assets.cli import start as start_module
+from k2k_assets.cli.commands import start as start_module
 from k2k_assets.cli.main import run
 from k2k_assets.core.home import discovery_file
 from k2k_assets.definitions import build_definitions

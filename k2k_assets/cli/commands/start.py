@@ -13,12 +13,12 @@ import click
 from rich.console import Console
 
 from k2k_assets.cli import logs
+from k2k_assets.cli.commands.summary import summary
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.guarantee import guarantee
 from k2k_assets.cli.options import pipeline_files, start_options
 from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
-from k2k_assets.cli.summary import summary
 from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
@@ -156,7 +156,7 @@ def _replicate(
     exported: Telemetry | None,
 ) -> Outcome | None:
     """Runs the engine; None if it was stopped before it began."""
-    from k2k_assets.cli.progress import shown
+    from k2k_assets.cli.commands.progress import shown
     from k2k_assets.replication.driver.events import on_progress, to_all
     from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 

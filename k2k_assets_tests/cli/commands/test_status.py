@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
+from k2k_assets.cli.commands.status_screen import LiveScreen, behind, sparkline, status_screen
 from k2k_assets.cli.main import run
-from k2k_assets.cli.status_screen import LiveScreen, behind, sparkline, status_screen
 from k2k_assets.cli.suggestions import remember_files
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
@@ -33,7 +33,7 @@ from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
 
 NOW = 1_700_000_000_000
-PAGE = Path(__file__).parents[2] / "docs" / "status.md"
+PAGE = Path(__file__).parents[3] / "docs" / "status.md"
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ class PlayedReader:
         self.looks = list(looks)
         self.made = 0
         monkeypatch.setattr(copy_reader, "CopyReader", self)
-        monkeypatch.setattr("k2k_assets.cli.status.time.sleep", lambda _: None)
+        monkeypatch.setattr("k2k_assets.cli.commands.status.time.sleep", lambda _: None)
 
     def __call__(self, *_: object) -> PlayedReader:
         self.made += 1

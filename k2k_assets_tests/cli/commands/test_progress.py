@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from k2k_assets.cli.progress import LiveDisplay, ProgressLines, shown, status_table
-from k2k_assets.cli.topic_status import StatusReader
+from k2k_assets.cli.commands.progress import LiveDisplay, ProgressLines, shown, status_table
+from k2k_assets.cli.commands.topic_status import StatusReader
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.stops.reasons.unclassified import Unclassified

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from k2k_assets.cli.commands.topic_status import StatusReader, TopicStatus
 from k2k_assets.cli.suggestions import with_files
-from k2k_assets.cli.topic_status import StatusReader, TopicStatus
 from k2k_assets.core.words import duration, plural
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def status(files: tuple[Path, ...], watch: bool, interval: float, as_json: bool,
 
     It works beside a running copy or without one. It reads both clusters and the commit log, and writes nothing.
     """
-    from k2k_assets.cli.status_screen import LiveScreen, status_screen
+    from k2k_assets.cli.commands.status_screen import LiveScreen, status_screen
     from k2k_assets.status.document import status_document
 
     logs.configure(error_console())

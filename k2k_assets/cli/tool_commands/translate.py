@@ -9,7 +9,7 @@ import click
 
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.timestamps import Timestamp
-from k2k_assets.cli.tool_options import ToolCall, tool_options
+from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import utc
 

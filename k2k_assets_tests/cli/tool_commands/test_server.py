@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.cli import server
+from k2k_assets.cli.tool_commands import server
 from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.tool import run_tool
 

@@ -1,0 +1,1 @@
+"""The commands of `k2k-tool`, a module for each."""

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from k2k_assets.orchestration.assets import topics
+from k2k_assets.orchestration.assets import topic_copy, topics
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.assets.running_copy import FollowedTopic
 from k2k_assets.orchestration.assets.shown import ShownTopic
@@ -69,9 +69,10 @@ def _materialize(
         asked.append(set(topics))
         return Outcome({topic: TopicOutcome(topic, {}, {}, 1.0) for topic in sorted(topics)})
 
-    monkeypatch.setattr(topics, "both_clusters", both)
+    for module in (topics, topic_copy):
+        monkeypatch.setattr(module, "both_clusters", both)
     by_others = {topic: FollowedTopic("k2k start", {0: 5}, {0: 5}, "an id") for topic in followed}
-    monkeypatch.setattr(topics, "_followed", lambda *_: by_others)
+    monkeypatch.setattr(topics, "copied_by_others", lambda *_: by_others)
     names = AssetNames(pipeline.name)
     assets = topics.topic_assets(pipeline, names, [ShownTopic(topic, topic, 1) for topic in "abc"])
     spark = Resource(replicate)

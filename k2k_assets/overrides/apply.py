@@ -28,9 +28,10 @@ from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.overrides.decide import Override, commit_record, decide_override, mapping_record
+from k2k_assets.overrides.decide import Override, decide_override
 from k2k_assets.overrides.holders import live_holders
 from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
+from k2k_assets.overrides.records import commit_record, mapping_record
 from k2k_assets.overrides.request import Request
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck

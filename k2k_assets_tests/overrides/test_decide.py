@@ -17,11 +17,10 @@ from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.overrides.decide import (
     Override,
     PartitionFacts,
-    commit_record,
     decide_override,
     describe_override,
-    mapping_record,
 )
+from k2k_assets.overrides.records import commit_record, mapping_record
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support import plans

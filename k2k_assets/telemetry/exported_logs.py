@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, ConsoleLogRecordExporter
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, ConsoleLogRecordExporter, LogRecordExporter
 from opentelemetry.sdk.resources import Resource
 
 from k2k_assets.core.log_fields import fields_of
 from k2k_assets.replication.slot_reports import Greeting, LogLine, Report
 from k2k_assets.telemetry.last_exports import LastExports
+from k2k_assets.telemetry.settings import signal_exporters
 
 _SEVERITIES = (
     (logging.CRITICAL, SeverityNumber.FATAL),
@@ -88,13 +89,8 @@ def exporting_logs(
         yield None
         return
     provider = LoggerProvider(resource, shutdown_on_exit=False)
-    for exporter in exporters:
-        if exporter == "otlp":
-            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-
-            provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        else:
-            provider.add_log_record_processor(BatchLogRecordProcessor(ConsoleLogRecordExporter()))
+    for exporter in signal_exporters(exporters, _otlp, ConsoleLogRecordExporter):
+        provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     handler = ExportedLogs(provider.get_logger("k2k_assets"))
     ours = logging.getLogger("k2k")
     ours.addHandler(handler)
@@ -103,3 +99,9 @@ def exporting_logs(
     finally:
         ours.removeHandler(handler)
         (last or LastExports()).end(provider.shutdown)
+
+
+def _otlp() -> LogRecordExporter:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+    return OTLPLogExporter()

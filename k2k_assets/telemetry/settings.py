@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from k2k_assets.core.errors import Refused
 
@@ -17,6 +17,8 @@ _MOST_PORT = 65535
 # K2K's own.
 _EVERYWHERE = "0.0.0.0"
 REPLICATOR_PORT, MAPPER_PORT = 9090, 9091
+
+Exporter = TypeVar("Exporter")
 
 
 class TelemetrySettings(NamedTuple):
@@ -61,6 +63,19 @@ class TelemetrySettings(NamedTuple):
             _port(environment.get(_PORT, "").strip() or str(port)) if own_port is None else own_port,
             *(_exporters(name, environment.get(name, ""), SIGNAL_EXPORTERS) for name in (_TRACES, _LOGS)),
         )
+
+
+def signal_exporters(
+    chosen: Sequence[str], otlp: Callable[[], Exporter], console: Callable[[], Exporter]
+) -> list[Exporter]:
+    """Makes the exporters of traces or of logs.
+
+    Args:
+        chosen: `TelemetrySettings.traces` or `TelemetrySettings.logs`.
+        otlp: Makes the one for OTLP; what it needs is imported only then.
+        console: Makes the one for the console.
+    """
+    return [otlp() if exporter == "otlp" else console() for exporter in chosen]
 
 
 def _exporters(variable: str, said: str, known: tuple[str, ...]) -> tuple[str, ...]:

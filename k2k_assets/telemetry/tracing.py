@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import Status, StatusCode, Tracer
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
@@ -21,6 +21,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Committed, Event
 from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded
 from k2k_assets.telemetry.last_exports import LastExports
+from k2k_assets.telemetry.settings import signal_exporters
 
 COMMITS_A_SECOND = 5
 """The most commits of an instance that are spans, in a second."""
@@ -165,14 +166,15 @@ def tracing(exporters: tuple[str, ...], resource: Resource, last: LastExports | 
         yield None
         return
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    for exporter in exporters:
-        if exporter == "otlp":
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        else:
-            provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter()))
+    for exporter in signal_exporters(exporters, _otlp, ConsoleSpanExporter):
+        provider.add_span_processor(BatchSpanProcessor(exporter))
     try:
         yield provider.get_tracer("k2k_assets")
     finally:
         (last or LastExports()).end(provider.shutdown)
+
+
+def _otlp() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()

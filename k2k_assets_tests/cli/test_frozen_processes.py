@@ -86,7 +86,7 @@ def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(
     logs = tmp_path / "first.log", tmp_path / "second.log"
     writer = NumberedWriter(source, [(topic, p) for p in range(PARTITIONS)], 0)
     with started("-f", path, "-f", impatient, log=logs[0]) as first:
-        with writer.writing():
+        with writer.going_on():
             await_more(first, path, clusters)
             with started("-f", path, "-f", impatient, log=logs[1]) as second:
                 await_words(first, logs[0], f"standing by for {PARTITIONS} of {PARTITIONS} partitions")

@@ -9,21 +9,13 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.both_ways import OneWay, both_ways, settle, write_some
+from k2k_assets_tests.support.both_ways import both_ways, of_groups, settle, write_some
 from k2k_assets_tests.support.copying import copy
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import create_topic, read_all, unique
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-
-def limited(way: OneWay, prefix: str) -> Pipeline:
-    text = way.path.read_text()
-    path = way.path.with_name(f"{way.path.stem}-groups.yaml")
-    path.write_text(f"{text}groups:\n  consumerGroups: '{prefix}.*'\n")
-    return load_pipeline([path])
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
@@ -49,7 +41,7 @@ def test_in_both_directions_each_group_goes_on_at_the_first_record_that_it_has_n
         standing = {f"{prefix}-{at}": at for at in range(1, there[-1].offset + 2)}
         for group, at in standing.items():
             commit(way.target, group, {TopicPartition(topic, 0): at})
-        pipeline = limited(way, prefix)
+        pipeline = of_groups(way, prefix)
         with both_clusters(pipeline) as (source, target):
             plans = failback_plans(pipeline, source, target, other.pipeline)
         found = {plan.group: plan.rows[0].offset for plan in plans}

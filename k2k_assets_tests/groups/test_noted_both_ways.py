@@ -20,7 +20,7 @@ from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.bidirectional import Bidirectional
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_checkpoint, translate_offsets
@@ -32,6 +32,8 @@ from k2k_assets_tests.support.both_ways import (
     both_ways,
     groups_everywhere,
     interleave,
+    left_behind,
+    of_groups,
     prefix_of,
     settle,
     topic_on_both,
@@ -66,18 +68,9 @@ def mapper_file(way: OneWay, groups: str, **sections: Any) -> Pipeline:
     return load_mapper_pipeline([path])
 
 
-def limited(way: OneWay, prefix: str) -> Pipeline:
-    path = way.path.with_name(f"{unique('groups')}.yaml")
-    path.write_text(way.path.read_text() + f"groups:\n  consumerGroups: '{prefix}.*'\n")
-    return load_pipeline([path])
-
-
 def assert_true(here: list[ReadRecord], there: list[ReadRecord], at: int, offset: int, is_exact: bool) -> None:
     """Nothing that is not read is left behind for good, and what is called exact reads nothing again."""
-    last = {record.value: record.offset for record in here}
-    read = {record.value for record in there if record.offset < at}
-    unread = {record.value for record in there} - read
-    assert [value for value in unread if last[value] < offset] == [], (at, offset)
+    assert left_behind(here, there, at, offset) == [], (at, offset)
     again, _ = again_and_skipped(here, there, at, offset)
     assert not is_exact or again == 0, (at, offset, again)
 
@@ -215,7 +208,7 @@ def test_the_mapping_records_tell_how_the_pipeline_back_copies(
     settle(ways)
     for way, other in ((exactly_once, at_least_once), (at_least_once, exactly_once)):
         standing = groups_everywhere(way.source, topic)
-        pipeline = limited(way, prefix_of(standing))
+        pipeline = of_groups(way, prefix_of(standing))
         words = moved(pipeline, way, topic, standing)
         assert words[CommitDecision.EXACT]
         assert words.keys() <= {CommitDecision.EXACT, CommitDecision.MAY_REPEAT}

@@ -19,7 +19,6 @@ from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.sections.bidirectional import Bidirectional
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
@@ -31,6 +30,8 @@ from k2k_assets_tests.support.both_ways import (
     both_ways,
     groups_everywhere,
     interleave,
+    left_behind,
+    of_groups,
     prefix_of,
     settle,
     topic_on_both,
@@ -42,13 +43,6 @@ from k2k_assets_tests.support.kafka import read_all, unique
 from k2k_assets_tests.support.pipelines import MODES, NEVER_TIMED_OUT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-
-def of_groups(way: OneWay, prefix: str) -> Pipeline:
-    path = way.path.with_name(f"{unique('groups')}.yaml")
-    groups = f"groups:\n  consumerGroups: '{prefix}.*'\n  pollInterval: 200 milliseconds\n"
-    path.write_text(way.path.read_text() + groups)
-    return load_pipeline([path])
 
 
 def only_line(result: PollResult, group: str) -> Line:
@@ -251,11 +245,8 @@ def test_groups_move_there_and_back_while_both_run_and_are_killed(
 def assert_skips_nothing(result: PollResult, way: OneWay, topic: str) -> None:
     """No record that a group has not read lies below its position for the last time."""
     here, there = read_all(way.target, topic), read_all(way.source, topic)
-    last = {record.value: record.offset for record in here}
     for group in result.groups:
         line = only_line(result, group)
         if line.target:
             (source,) = line.sources
-            read = {record.value for record in there if record.offset < source.offset}
-            unread = [record.value for record in there if record.value not in read]
-            assert [value for value in unread if last[value] < line.target.offset] == [], (group, line)
+            assert left_behind(here, there, source.offset, line.target.offset) == [], (group, line)

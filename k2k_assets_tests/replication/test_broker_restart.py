@@ -81,7 +81,7 @@ def test_a_broker_that_goes_while_records_are_copied(
     pipeline = impatient(clusters, tmp_path, topic, exactly_once)
     writer = NumberedWriter(clusters.source_servers, [(topic, 0), (topic, 1)], 0, pause=0.03)
     running = Running(pipeline, 2)
-    with writer.writing():
+    with writer.going_on():
         running.await_copied(200)
         strike(clusters.source if victim == "source" else clusters.target)
         running.await_copied(running.copied() + 200)

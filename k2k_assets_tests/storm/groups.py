@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,8 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.kafka import SECONDS, end_offsets
+from k2k_assets_tests.support.background import Background
+from k2k_assets_tests.support.kafka import end_offsets
 from k2k_assets_tests.support.offsets_topic import group_commits
 from k2k_assets_tests.support.verifying_groups import GroupPartition, Held
 
@@ -23,7 +23,7 @@ _COMMIT_SECONDS = 10.0
 _WAYS = {"on": 6, "back": 1, "end": 3}
 
 
-class ReadingGroups:
+class ReadingGroups(Background):
     """Groups on the source that read on until they are stopped; a source that is down for a while is waited for.
 
     Args:
@@ -40,26 +40,13 @@ class ReadingGroups:
     def __init__(
         self, servers: str, names: Sequence[str], places: list[tuple[str, int]], seed: int, pause: float = 0.4
     ) -> None:
+        super().__init__("reading-groups")
         self.history: dict[GroupPartition, list[Held]] = defaultdict(list)
         self._servers = servers
         self._names = names
         self._places = places
         self._random = random.Random(f"{seed}.groups")
         self._pause = pause
-        self._end = threading.Event()
-        self._at_work = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="reading-groups", daemon=True)
-
-    @contextmanager
-    def reading(self) -> Iterator[ReadingGroups]:
-        """Groups read while the block lasts."""
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._end.set()
-            self._thread.join(3 * SECONDS)
-            assert not self._thread.is_alive()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

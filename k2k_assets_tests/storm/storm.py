@@ -145,9 +145,9 @@ def _begin(way: Way, at_work: ExitStack) -> None:
 
     if not environment.writer.places:
         wait_until(environment.follow, _RECOVERY_SECONDS, "the topics of the opposite pipeline", interval=0.3)
-    at_work.enter_context(environment.writer.writing())
+    at_work.enter_context(environment.writer.going_on())
     wait_until(is_at_work, _RECOVERY_SECONDS, "the first records to be copied", interval=0.3)
-    at_work.enter_context(way.groups.reading())
+    at_work.enter_context(way.groups.going_on())
 
 
 def _stages(plan: Plan, directory: Path, sandbox: KafkaSandbox) -> AbstractContextManager[list[Stages]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.copying import copy, mapped_offsets
 from k2k_assets_tests.support.groups import commit
@@ -111,6 +111,21 @@ def again_and_skipped(
     read = {record.value for record in there if record.offset < at}
     again = sum(record.value in read for record in here if record.offset >= offset)
     return again, [record.value for record in here if record.offset < offset and record.value not in read]
+
+
+def left_behind(here: list[ReadRecord], there: list[ReadRecord], at: int, offset: int) -> list[bytes | None]:
+    """Records that a group has not read, and that lie below its position for the last time."""
+    last = {record.value: record.offset for record in here}
+    read = {record.value for record in there if record.offset < at}
+    return [value for record in there if (value := record.value) not in read and last[value] < offset]
+
+
+def of_groups(way: OneWay, prefix: str) -> Pipeline:
+    """A pipeline of two, with the groups whose names begin with a prefix, and a short pause between polls."""
+    path = way.path.with_name(f"{unique('groups')}.yaml")
+    groups = f"groups:\n  consumerGroups: '{prefix}.*'\n  pollInterval: 200 milliseconds\n"
+    path.write_text(way.path.read_text() + groups)
+    return load_pipeline([path])
 
 
 def settle(ways: Iterable[OneWay], rounds: int = 2) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.control_topics import control_topics, ensure_control_topics
@@ -15,7 +17,23 @@ from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import Record, end_offsets, produce, unique
+from k2k_assets_tests.support.pipelines import make_pipeline
+
+
+def hand_copy(clusters: KafkaSandbox, directory: Path, topic: str, **sections: Any) -> HandCopy:
+    """A copy by hand of one topic, with an index in a folder.
+
+    Args:
+        clusters: Both clusters.
+        directory: For the file and the index.
+        topic: The topic.
+        sections: As of `write_pipeline`.
+    """
+    sections["features"] = {"offsetMapping": "enabled", **sections.get("features", {})}
+    servers = clusters.source_servers, clusters.target_servers
+    return HandCopy(make_pipeline(directory, *servers, [topic], index={"path": str(directory / "index")}, **sections))
 
 
 class HandCopy:

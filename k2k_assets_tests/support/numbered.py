@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, Producer
 
+from k2k_assets_tests.support.background import Background
 from k2k_assets_tests.support.kafka import SECONDS, Record, await_markers, producer, send, unique
 from k2k_assets_tests.support.verifying import ID
 
 
-class NumberedWriter:
+class NumberedWriter(Background):
     """Writes until it is stopped; a source that is down for a while is waited for.
 
     What became of a batch whose answer never came is for the source to say: it is read at the end.
@@ -37,6 +37,7 @@ class NumberedWriter:
         largest: int = 100,
         dress: Callable[[Record, random.Random], Record] = lambda record, rng: record,
     ) -> None:
+        super().__init__("numbered-writer")
         self._servers = servers
         self.places = places
         self._random = random.Random(seed)
@@ -44,24 +45,10 @@ class NumberedWriter:
         self._largest = largest
         self._dress = dress
         self._ids = itertools.count()
-        self._end = threading.Event()
-        self._at_work = threading.Lock()
         # One id for all producers, so that a new one ends the open transaction of a failed one.
         self._transactional_id = unique("numbered")
         self._producers: dict[str, Producer] = {}
-        self._thread = threading.Thread(target=self._run, name="numbered-writer", daemon=True)
         self.failures = 0
-
-    @contextmanager
-    def writing(self) -> Iterator[NumberedWriter]:
-        """Writes while the block lasts."""
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._end.set()
-            self._thread.join(3 * SECONDS)
-            assert not self._thread.is_alive()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

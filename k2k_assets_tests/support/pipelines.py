@@ -106,8 +106,8 @@ def make_pipeline(directory: Path, source: str, target: str, topics: str | Seque
 
 
 def mapping_pipeline(
-    directory: Path, source: str, target: str, topics: str | Sequence[str], mode: str, /,
-    features: Mapping[str, Any], index: str = "index", **rest: Any,
+    directory: Path, source: str, target: str, topics: str | Sequence[str], mode: str = "enabled", /,
+    features: Mapping[str, Any] | None = None, index: str = "index", **rest: Any,
 ) -> tuple[Path, Pipeline]:  # fmt: skip
     """Writes and loads a pipeline with offset mappings and an index of its own.
 
@@ -123,7 +123,7 @@ def mapping_pipeline(
     """
     path = write_pipeline(
         directory, source, target, topics,
-        features={"exactlyOnce": mode, "offsetMapping": "enabled", **features},
+        features={"exactlyOnce": mode, "offsetMapping": "enabled", **(features or {})},
         index={"path": str(directory / index)}, **rest,
     )  # fmt: skip
     return path, load_pipeline([path])

@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.hand_copy import hand_copy
 from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.spark import spark
 from k2k_assets_tests.verification.world import World
 
@@ -22,12 +21,5 @@ def world(request: pytest.FixtureRequest, clusters: KafkaSandbox, spark: SparkSe
     topic = unique("orders")
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic, config=request.param)
-    pipeline = make_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"offsetMapping": "enabled", "headerReplication": "enabled"},
-        index={"path": str(tmp_path / "index")},
-    )
-    return World(clusters, topic, HandCopy(pipeline), spark)
+    hand = hand_copy(clusters, tmp_path, topic, features={"headerReplication": "enabled"})
+    return World(clusters, topic, hand, spark)

@@ -15,7 +15,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.hand_copy import hand_copy
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
     Record,
@@ -27,7 +27,6 @@ from k2k_assets_tests.support.kafka import (
     set_config,
     unique,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.storms import in_storms
 from k2k_assets_tests.verification.world import NOW, RECORDS, World
 
@@ -303,16 +302,7 @@ def test_what_is_copied_uncommitted_is_compared_uncommitted(
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)
     consumer = {"group.id": unique("uncommitted"), "isolation.level": "read_uncommitted"}
-    pipeline = make_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"offsetMapping": "enabled"},
-        index={"path": str(tmp_path / "index")},
-        consumer=consumer,
-    )
-    world = World(clusters, topic, HandCopy(pipeline), spark)
+    world = World(clusters, topic, hand_copy(clusters, tmp_path, topic, consumer=consumer), spark)
     world.source(RECORDS[:6])
     world.target()
     held_open = OpenTransaction(clusters.source_servers, topic, RECORDS[6:])

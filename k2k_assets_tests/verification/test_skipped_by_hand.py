@@ -13,7 +13,7 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.orchestration.assets.group_sync import limited_to
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
@@ -21,7 +21,7 @@ from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.copying import copy, told
 from k2k_assets_tests.support.groups import commit
 from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.pipelines import mapping_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -42,15 +42,7 @@ def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("skipped"))
-    path = write_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        index={"path": str(tmp_path / "index")},
-    )
-    pipeline = load_pipeline([path])
+    path, pipeline = mapping_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
     produce(clusters.source_servers, topic, [b"%d" % n for n in range(10)], 0)
     copy(pipeline)
     produce(clusters.source_servers, topic, [b"%d" % n for n in range(10, 20)], 0)
@@ -84,16 +76,9 @@ def test_former_copies_from_a_position_on_that_replaces_a_lost_one_are_no_fault(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("lost"))
-    path = write_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        errorHandling={"onControlMessageDeserializationError": "ignore"},
-        index={"path": str(tmp_path / "index")},
-    )
-    pipeline = load_pipeline([path])
+    servers = clusters.source_servers, clusters.target_servers
+    ignored = {"onControlMessageDeserializationError": "ignore"}
+    path, pipeline = mapping_pipeline(tmp_path, *servers, [topic], errorHandling=ignored)
     produce(clusters.source_servers, topic, [b"%d" % n for n in range(10)], 0)
     copy(pipeline)
     commits = pipeline.coordination.commit.topic

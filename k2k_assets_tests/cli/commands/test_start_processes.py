@@ -222,7 +222,7 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
     logs = tmp_path / "first.log", tmp_path / "second.log"
     writer = NumberedWriter(clusters.source_servers, [(topic, p) for p in range(PARTITIONS)], 0)
     with started("-f", path, log=logs[0]) as first:
-        with writer.writing():
+        with writer.going_on():
             await_more(first, path, clusters)
             with started("-f", path, log=logs[1]) as second:
                 await_words(first, logs[0], f"standing by for {PARTITIONS} of {PARTITIONS} partitions")
@@ -254,7 +254,7 @@ def test_brokers_that_are_killed_are_waited_for(tmp_path: Path, clusters: KafkaS
     log = tmp_path / "start.log"
     writer = NumberedWriter(clusters.source_servers, [(topic, p) for p in range(PARTITIONS)], 0, pause=0.03)
     with started("-f", path, log=log) as process:
-        with writer.writing():
+        with writer.going_on():
             await_more(process, path, clusters)
             for broker in (clusters.source, clusters.target):
                 broker.restart(kill=True)

@@ -16,8 +16,8 @@ from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, Inde
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support import lost_executor
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, delete_records, end_offsets, unique
+from k2k_assets_tests.support.hand_copy import HandCopy, hand_copy
+from k2k_assets_tests.support.kafka import delete_records, end_offsets
 from k2k_assets_tests.support.mapping_topic import local
 from k2k_assets_tests.support.pipelines import write_pipeline
 
@@ -27,24 +27,8 @@ Runs = list[tuple[str, int, int, int, int]]
 
 
 @pytest.fixture
-def topic(clusters: KafkaSandbox) -> str:
-    name = unique("orders")
-    for servers in (clusters.source_servers, clusters.target_servers):
-        create_topic(servers, name, partitions=2)
-    return name
-
-
-@pytest.fixture
 def copy(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> HandCopy:
-    path = write_pipeline(
-        tmp_path,
-        clusters.source_servers,
-        clusters.target_servers,
-        [topic],
-        features={"offsetMapping": "enabled"},
-        index={"path": str(tmp_path / "index")},
-    )
-    return HandCopy(load_pipeline([path]))
+    return hand_copy(clusters, tmp_path, topic)
 
 
 def _update(spark: SparkSession, copy: HandCopy) -> MappingIndex:

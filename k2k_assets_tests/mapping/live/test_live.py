@@ -25,9 +25,9 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.live.live import LiveMappings
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.hand_copy import HandCopy
+from k2k_assets_tests.support.hand_copy import HandCopy, hand_copy
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
     Record,
@@ -41,17 +41,8 @@ from k2k_assets_tests.support.kafka import (
     unique,
 )
 from k2k_assets_tests.support.mapping_topic import local
-from k2k_assets_tests.support.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def topic(clusters: KafkaSandbox) -> str:
-    name = unique("orders")
-    for servers in (clusters.source_servers, clusters.target_servers):
-        create_topic(servers, name, partitions=2)
-    return name
 
 
 @pytest.fixture
@@ -59,16 +50,8 @@ def copied(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> Callable[..., 
     """Makes a copy by hand, of a pipeline with some settings of `offsetMapping.retention`."""
 
     def make(**retention: object) -> HandCopy:
-        path = write_pipeline(
-            tmp_path,
-            clusters.source_servers,
-            clusters.target_servers,
-            [topic],
-            features={"offsetMapping": "enabled"},
-            index={"path": str(tmp_path / "index")},
-            offsetMapping={"topic": unique("mappings"), "retention": {"schedule": "1 millisecond", **retention}},
-        )
-        return HandCopy(load_pipeline([path]))
+        kept = {"schedule": "1 millisecond", **retention}
+        return hand_copy(clusters, tmp_path, topic, offsetMapping={"topic": unique("mappings"), "retention": kept})
 
     return make
 

@@ -123,7 +123,7 @@ def test_a_run_that_is_killed_is_gone_on_with_by_who_stands_by(
     pipeline = load_pipeline([path])
     places = [(topic, partition) for partition in range(PARTITIONS)]
     with started("-f", path, log=tmp_path / "start.log") as older:
-        with NumberedWriter(clusters.source_servers, places, seed=5).writing():
+        with NumberedWriter(clusters.source_servers, places, seed=5).going_on():
             first = await_next(clusters, pipeline, -1)
             with running(path, tmp_path) as run:
                 second = await_next(clusters, pipeline, first)

@@ -54,6 +54,13 @@ def _module(file: str) -> str:
     return "k2k_assets." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+def test_what_newcomers_look_for_is_where_the_docs_say() -> None:
+    table = ARCHITECTURE.partition("## Where is what\n")[2].partition("\n## ")[0]
+    files = re.findall(r"`(\w[\w/]*\.py)`", table)
+    assert len(files) >= 20
+    assert [file for file in files if not (PRODUCT / file).exists()] == []
+
+
 def test_no_two_public_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted(PRODUCT.rglob("*.py")):

@@ -7,9 +7,9 @@ import click
 from k2k_assets.cli.program import Program
 from k2k_assets.cli.tool_commands.adopt import adopt
 from k2k_assets.cli.tool_commands.describe import describe
-from k2k_assets.cli.tool_commands.overrides import reset, set_positions
-from k2k_assets.cli.tool_commands.pausing import pause, resume
+from k2k_assets.cli.tool_commands.pause_and_resume import pause, resume
 from k2k_assets.cli.tool_commands.server import server
+from k2k_assets.cli.tool_commands.set_and_reset import reset, set_positions
 from k2k_assets.cli.tool_commands.show import show
 from k2k_assets.cli.tool_commands.translate import translate
 

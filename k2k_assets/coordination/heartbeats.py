@@ -1,4 +1,7 @@
-"""Writes the heartbeats of a process that is no slot; the sensors that request Dagster runs rely on them."""
+"""Writes the heartbeats of mappers and of Dagster runs; the sensors that request runs rely on them.
+
+Slots write their own, fenced, in `replication/slot/start/slot_claims.py`.
+"""
 
 from __future__ import annotations
 

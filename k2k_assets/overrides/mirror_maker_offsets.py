@@ -107,7 +107,7 @@ def _syncs(
         own = f"{_SYNCS}{alias}{_INTERNAL}"
         given = own if own in on_target else likely[0] if len(likely) == 1 else None
         if given is None:
-            log.info("MirrorMaker's offset syncs were not found for sure: Connect's offsets alone count")
+            log.info("not all of MirrorMaker's offset syncs may have been found: only Connect's offsets count")
             return {}
     elif given not in on_source | on_target:
         raise Refused(f"neither cluster has the topic {given}")

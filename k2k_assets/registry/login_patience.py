@@ -1,4 +1,4 @@
-"""A refusal is believed when it comes again: registries refuse who is right while what they ask restarts.
+"""Asks a registry again that refuses a login: it refuses good ones too while its own user directory restarts.
 
 ```
  asked at    0    2    6    14   30 s       refused each time: believed, and the topic stops

@@ -1,4 +1,4 @@
-"""The cause of an error of Spark, in one line out of the hundred that Spark says. Needs no Spark."""
+"""Finds the one line with the cause in the long text of an error of Spark. Does not import pyspark."""
 
 from __future__ import annotations
 

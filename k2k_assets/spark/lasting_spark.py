@@ -59,7 +59,7 @@ class LastingSpark:
             K2KError: The job failed, or Spark did not start again.
         """
         if self.engine.has_lost_its_jvm():
-            _log.warning("Spark is gone, with its Java process or by its cluster's will; a new one is started")
+            _log.warning("Spark has ended: its Java process is gone, or its cluster has stopped it; it is started anew")
             forget()
             self.engine = self._built(None)
         try:

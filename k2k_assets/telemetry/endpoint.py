@@ -85,7 +85,7 @@ def endpoint(
                 f"telemetry cannot listen at {host}:{port}: {error.strerror or error}. OTEL_EXPORTER_PROMETHEUS_HOST "
                 "and OTEL_EXPORTER_PROMETHEUS_PORT name another address"
             ) from None
-        _log.info("%s:%d is taken: metrics can be read there when whoever has it has ended", host, port)
+        _log.info("%s:%d is taken: metrics can be read there when the program that uses it has ended", host, port)
         with _in_background(made, f"{host}:{port}"):
             yield f"http://{host}:{port}"
         return
@@ -118,7 +118,11 @@ def _in_background(made: Callable[[], _Server], where: str) -> Iterator[None]:
             except OSError as error:
                 if not is_told and time.monotonic() - since > _PATIENCE_SECONDS:
                     is_told = True
-                    _log.warning("metrics cannot be read at %s yet: %s. Who else listens there?", where, error.strerror)
+                    _log.warning(
+                        "metrics cannot be read at %s yet: %s. Does another program listen there?",
+                        where,
+                        error.strerror,
+                    )
                 continue
             with _served(server):
                 ended.wait()

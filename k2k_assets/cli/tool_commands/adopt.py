@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.tool_commands.overrides import who
+from k2k_assets.cli.tool_commands.set_and_reset import who
 from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural

@@ -11,7 +11,7 @@ import click
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.options import defaults_files, template_engine
 from k2k_assets.cli.signals import terminated_as_interrupted
-from k2k_assets.cli.tool_commands.overrides import who
+from k2k_assets.cli.tool_commands.set_and_reset import who
 from k2k_assets.cli.tool_commands.tool_options import pipelines_option
 from k2k_assets.core.errors import Refused
 

@@ -124,7 +124,7 @@ class Transactions:
             releasing: Partitions for which this is the slot's last commit.
 
         Raises:
-            Restart: Nothing was committed, or it is not known.
+            Restart: Nothing was committed, or it is not known; `slot.py` begins another session.
         """
         started = self._clock.monotonic()
         self.begin()

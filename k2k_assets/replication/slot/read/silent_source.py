@@ -128,7 +128,7 @@ class SilentSourceWatch:
             if not self._waits_for_it:
                 raise
             if not self._told:
-                log.warning("nothing comes from the source, and it does not say where it ends: %s", error)
+                log.warning("nothing comes from the source, and it does not tell the ends of its partitions: %s", error)
                 self._told = True
             self._owing_since = None  # while the source is away no records can come
             return

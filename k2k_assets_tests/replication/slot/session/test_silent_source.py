@@ -150,7 +150,7 @@ def test_a_continuous_slot_waits_for_a_source_that_is_down(harness: Any, caplog:
         assert made.session.copy()
     assert made.copying[0].offsets == {P0: [0]}
     assert len(asked.at) > 10
-    assert sum("it does not say where it ends" in record.message for record in caplog.records) == 1
+    assert sum("it does not tell the ends of its partitions" in record.message for record in caplog.records) == 1
 
 
 def test_a_slot_with_an_end_does_not(harness: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from k2k_assets.cli.exit_codes import epilog
-from k2k_assets.cli.tool_commands.overrides import who
+from k2k_assets.cli.tool_commands.set_and_reset import who
 from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -18,8 +18,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.fake_cluster import FakeCluster
 from k2k_assets_tests.support.fake_log import play
-from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all
 from k2k_assets_tests.support.pipelines import make_pipeline
 

@@ -17,8 +17,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Deleted, Replaced, TopicFollower, TopicLost, await_topic
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.fake_cluster import FakeCluster
 from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.kafka import (
     OpenTransaction,
     add_partitions,

@@ -18,7 +18,7 @@ from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefus
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets_tests.support.fake_transport import ListRecords
+from k2k_assets_tests.support.fake_records import ListRecords
 from k2k_assets_tests.support.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -16,7 +16,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.start.start_checks import resolve_starts
 from k2k_assets.transport.errors import Fatal
 from k2k_assets.transport.librdkafka.data_producer import DataProducer
-from k2k_assets_tests.support.fake_transport import FakeCluster
+from k2k_assets_tests.support.fake_cluster import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, slot_plan
 

@@ -5,137 +5,21 @@ They keep to `k2k_assets.transport.interface`; what the loop did can be read fro
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import NoLeader, reasons
-from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.transport.capabilities import Capabilities
-from k2k_assets.transport.chunk import Chunk, Records, Sent, UnreadableRecord
+from k2k_assets.transport.chunk import Chunk, Records, Sent
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.foresight import Foresight
-from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.interface import Delivery, Polled, Position
 from k2k_assets_tests.support.clock import FakeClock
-
-T = TypeVar("T")
+from k2k_assets_tests.support.fake_records import ListRecords, WholeBatch
 
 BY_RECORD = Capabilities(needs_decoding=True, keeps_batches=False, reports_batches=False, knows_commit_outcome=False)
 BY_BATCH = Capabilities(needs_decoding=False, keeps_batches=True, reports_batches=True, knows_commit_outcome=True)
-
-
-@dataclass
-class ListRecords:
-    """The columns of a chunk as lists; key, value and the rest follow from the offset unless they are given."""
-
-    at: list[int]
-    given_keys: list[bytes | None] | None = None
-    given_values: list[bytes | None] | None = None
-    given_timestamps: list[int] | None = None
-    given_headers: list[Headers | None] | None = None
-    epoch: int | None = 0
-    unreadable: int | None = None
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    @property
-    def first_offset(self) -> int:
-        return self.at[0]
-
-    @property
-    def last_offset(self) -> int:
-        return self.at[-1]
-
-    @property
-    def leader_epoch(self) -> int | None:
-        return self.epoch
-
-    def offsets(self) -> Sequence[int]:
-        return self.at
-
-    def keys(self) -> Sequence[bytes | None]:
-        return self.given_keys or [b"k%d" % offset for offset in self.at]
-
-    def values(self) -> Sequence[bytes | None]:
-        return self.given_values or [b"v%d" % offset for offset in self.at]
-
-    def timestamps(self) -> Sequence[int]:
-        return self.given_timestamps or [1_000_000 + offset for offset in self.at]
-
-    def headers(self) -> Sequence[Headers | None]:
-        if self.unreadable in self.at:
-            reason = Unclassified(f"the record at {self.unreadable} cannot be read")
-            raise UnreadableRecord(self.at.index(self.unreadable), reason)
-        return self.given_headers or [None] * len(self.at)
-
-    def columns(self) -> ListRecords:
-        return self
-
-    def before(self, index: int) -> ListRecords:
-        return ListRecords(
-            self.at[:index],
-            self.given_keys and self.given_keys[:index],
-            self.given_values and self.given_values[:index],
-            self.given_timestamps and self.given_timestamps[:index],
-            self.given_headers and self.given_headers[:index],
-            self.epoch,
-        )
-
-    def select(self, kept: Sequence[bool]) -> ListRecords:
-        def left(column: Sequence[T] | None) -> list[T] | None:
-            return None if column is None else list(compress(column, kept))
-
-        return ListRecords(
-            list(compress(self.at, kept)),
-            left(self.given_keys),
-            left(self.given_values),
-            left(self.given_timestamps),
-            left(self.given_headers),
-            self.epoch,
-            self.unreadable,
-        )
-
-    def size(self) -> int:
-        return sum(len(value or b"") for value in self.values())
-
-
-class WholeBatch:
-    """Records as a broker sends them: bytes, and what their header says of them.
-
-    Args:
-        records: What the bytes hold.
-
-    Attributes:
-        raw: The bytes.
-        decodings: How often somebody has looked into them.
-    """
-
-    def __init__(self, records: ListRecords) -> None:
-        self.raw = pickle.dumps(records)
-        self.decodings = 0
-        self.first_offset, self.last_offset = records.first_offset, records.last_offset
-        self.leader_epoch = records.leader_epoch
-        self._offsets = records.offsets()
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    def offsets(self) -> Sequence[int]:
-        return self._offsets
-
-    def size(self) -> int:
-        return len(self.raw)
-
-    def columns(self) -> ListRecords:
-        self.decodings += 1
-        records: ListRecords = pickle.loads(self.raw)
-        return records
 
 
 class Arrival(NamedTuple):
@@ -396,69 +280,6 @@ class FakeSink:
     def _ensure_not_fenced(self) -> None:
         if self.target.holders.get(self._id, self) is not self:
             raise Fenced(f"{self._id} has a newer holder")
-
-
-class FakeCluster:
-    """Answers for a cluster from what it was told.
-
-    Args:
-        topics: Topic ids and partition counts.
-        starts: Log starts; 0 for the others.
-        ends: High watermarks; 0 for the others.
-        epochs: Leader epochs; none for the others.
-
-    Attributes:
-        offline_partitions: Partitions that have no leader.
-        at_times: Offset of the first record that is not older than a time, by partition and time; without one the last
-            stable offset.
-    """
-
-    def __init__(
-        self,
-        topics: Mapping[str, tuple[str, int]],
-        starts: Mapping[TopicPartition, int] | None = None,
-        ends: Mapping[TopicPartition, int] | None = None,
-        stable: Mapping[TopicPartition, int] | None = None,
-        epochs: Mapping[TopicPartition, int] | None = None,
-    ) -> None:
-        self.topics = dict(topics)
-        self.offline_partitions: set[TopicPartition] = set()
-        self.at_times: dict[tuple[TopicPartition, int], int] = {}
-        self._epochs = epochs or {}
-        self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
-
-    def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
-        return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
-
-    def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
-        return lambda: self.describe(names)
-
-    def offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        which: str,
-        without_leader: dict[TopicPartition, str] | None = None,
-        patience: float | None = None,
-    ) -> dict[TopicPartition, int]:
-        asked = set(partitions)
-        missing = dict.fromkeys(asked & self.offline_partitions, "a broker is down")
-        if missing and (without_leader is None or len(missing) == len(asked)):
-            raise NoLeader("fake cluster", missing)
-        (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
-        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
-
-    def offsets_at(
-        self,
-        partitions: Iterable[TopicPartition],
-        timestamp: int,
-        without_leader: dict[TopicPartition, str] | None = None,
-        patience: float | None = None,
-    ) -> dict[TopicPartition, int]:
-        ends = self.offsets(partitions, "stable", without_leader, patience)
-        return {tp: self.at_times.get((tp, timestamp), end) for tp, end in ends.items()}
-
-    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}
 
 
 class FakeTransport:

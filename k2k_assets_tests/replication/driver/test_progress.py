@@ -20,8 +20,8 @@ from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver.outcome import outcome_of
 from k2k_assets.replication.driver.progress import ProgressReader
 from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.fake_cluster import FakeCluster
 from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.fake_transport import FakeCluster
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import CLUSTER, commit_record
 

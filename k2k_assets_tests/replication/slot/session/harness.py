@@ -30,14 +30,8 @@ from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_transport import (
-    BY_RECORD,
-    Arrival,
-    FakeCluster,
-    FakeSink,
-    FakeSource,
-    Transaction,
-)
+from k2k_assets_tests.support.fake_cluster import FakeCluster
+from k2k_assets_tests.support.fake_transport import BY_RECORD, Arrival, FakeSink, FakeSource, Transaction
 from k2k_assets_tests.support.pipelines import make_pipeline
 from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
 

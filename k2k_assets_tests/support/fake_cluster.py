@@ -1,0 +1,72 @@
+"""What a cluster tells an admin client, in memory: topics, offsets, leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.answers import NoLeader, reasons
+from k2k_assets.kafka.cluster import TopicDescription
+
+
+class FakeCluster:
+    """Answers for a cluster from what it was told.
+
+    Args:
+        topics: Topic ids and partition counts.
+        starts: Log starts; 0 for the others.
+        ends: High watermarks; 0 for the others.
+        epochs: Leader epochs; none for the others.
+
+    Attributes:
+        offline_partitions: Partitions that have no leader.
+        at_times: Offset of the first record that is not older than a time, by partition and time; without one the last
+            stable offset.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, tuple[str, int]],
+        starts: Mapping[TopicPartition, int] | None = None,
+        ends: Mapping[TopicPartition, int] | None = None,
+        stable: Mapping[TopicPartition, int] | None = None,
+        epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.topics = dict(topics)
+        self.offline_partitions: set[TopicPartition] = set()
+        self.at_times: dict[tuple[TopicPartition, int], int] = {}
+        self._epochs = epochs or {}
+        self._offsets = {"earliest": starts or {}, "latest": ends or {}, "stable": stable or ends or {}}
+
+    def describe(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        return {name: TopicDescription(name, *self.topics[name]) for name in names if name in self.topics}
+
+    def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
+        return lambda: self.describe(names)
+
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        which: str,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        asked = set(partitions)
+        missing = dict.fromkeys(asked & self.offline_partitions, "a broker is down")
+        if missing and (without_leader is None or len(missing) == len(asked)):
+            raise NoLeader("fake cluster", missing)
+        (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
+        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
+
+    def offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        timestamp: int,
+        without_leader: dict[TopicPartition, str] | None = None,
+        patience: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        ends = self.offsets(partitions, "stable", without_leader, patience)
+        return {tp: self.at_times.get((tp, timestamp), end) for tp, end in ends.items()}
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -19,14 +18,13 @@ import dagster as dg
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import K2KError
-from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
+from k2k_assets.orchestration.assets.copy_verdicts import CopyVerdicts
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.report_schedule import Positions, ReportSchedule, report_interval
 from k2k_assets.orchestration.assets.run_window import RunWindow
@@ -34,16 +32,13 @@ from k2k_assets.orchestration.assets.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topic_results import Movement, live_metadata
 from k2k_assets.orchestration.assets.watched_copy import ProgressLog
-from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
-from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
+from k2k_assets.orchestration.checks.evaluations import VerdictSink
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.status.positions import positions_of
-from k2k_assets.verification.stops import check_copies_on
-from k2k_assets.verification.verdict import Judgement, Verdict
 
 # How long a topic that moves is waited for to have come as far as its source was seen to be.
 _CATCH_UP_SECONDS = 3.0
@@ -112,18 +107,16 @@ class SyncRun:
     _pending: Mapping[str, dict[int, int]] = field(default_factory=dict)
     _pending_since: float = 0.0
     _versions: dict[str, str] = field(default_factory=dict)
-    _stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
-    _turned: set[str] = field(default_factory=set)
-    _paused: Mapping[str, Pause] = field(default_factory=dict)
+    _checks: CopyVerdicts = field(init=False)
     _is_in_trouble: bool = False
     _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
-    _topics: AbstractSet[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Begins the window."""
         self._window = RunWindow(self.window, self.clock)
         self._progress_log = ProgressLog(self.log, self._seconds_behind, self.clock)
+        self._checks = CopyVerdicts(self.names, self.shown, self.verdicts, self._read_log, self.log, self.warn)
         self._schedule = ReportSchedule(partial(report_interval, self.pipeline.sync.reports_per_day))
 
     def see(self, event: Event) -> None:
@@ -133,16 +126,13 @@ class SyncRun:
             case HandedOver(nothing_left=True):
                 self.handed_over_to = ", ".join(event.owners)
             case PartitionStopped():
-                self._stop(event)
+                self._checks.stop(event.partition, event.reason, self._position(event.partition))
             case ProgressRead():
                 self._last = event.progress.partitions
-                self._topics = {tp.topic for tp in self._last}
-                self._note_recovered(event.progress)
-                self._note_paused(event.progress.paused)
-                self._report_turned()
+                self._checks.see(event.progress)
                 self._report_when_due(event.progress)
                 if self.settings:
-                    self.settings.report_when_due(self._topics, self.clock())
+                    self.settings.report_when_due({tp.topic for tp in self._last}, self.clock())
             case _:
                 pass
 
@@ -154,62 +144,8 @@ class SyncRun:
         """Why the run ended, in words."""
         return self._window.ending(f"{self.handed_over_to} copies on" if self.handed_over_to else "")
 
-    # -- stops --------------------------------------------------------------------------------------------------
-
-    def _stop(self, event: PartitionStopped) -> None:
-        if event.partition in self._stopped:
-            return
-        self._stopped[event.partition] = event.reason, self._position(event.partition)
-        self._turned.add(event.partition.topic)
-        self.warn(f"{event.partition} is stopped: {render(event.reason)}")
-        self._report_turned()
-
-    def _note_recovered(self, progress: Progress) -> None:
-        """An override by hand, or a click, lets a partition be copied on."""
-        recovered = [
-            tp
-            for tp, (_, position) in self._stopped.items()
-            if (now := progress.partitions.get(tp)) is not None and now.stopped is None and now.position != position
-        ]
-        for tp in recovered:
-            del self._stopped[tp]
-            self._turned.add(tp.topic)
-            self.log(f"{tp} is copied on")
-
-    def _note_paused(self, paused: Mapping[str, Pause]) -> None:
-        """A topic that was paused, or is resumed, is told of by its check and its next report."""
-        known = self._topics & (paused.keys() | self._paused.keys())
-        changed = {topic for topic in known if paused.get(topic) != self._paused.get(topic)}
-        for topic in sorted(changed):
-            self.log(f"{topic} is {paused[topic]}" if topic in paused else f"{topic} is resumed")
-        self._turned |= changed
-        self._paused = {topic: pause for topic, pause in paused.items() if topic in self._topics}
-
     def _position(self, tp: TopicPartition) -> int:
         return self._last[tp].position if tp in self._last else 0
-
-    def _report_turned(self) -> None:
-        """The checks of topics that were stopped, or are copied on: of each until it has been told."""
-        if not self._turned or (log := self._read_log()) is None:
-            return
-        self._give_verdicts(self._verdicts(self._turned, log))
-        self._turned.clear()
-
-    def _verdicts(self, topics: Collection[str], log: CommitLog) -> dict[str, Verdict]:
-        logs = log.by_topic()
-        stops: dict[str, dict[int | None, StopReason]] = {}
-        for tp, (why, _) in self._stopped.items():
-            stops.setdefault(tp.topic, {})[tp.partition] = why
-        return {
-            topic: check_copies_on(topic, logs[topic], stops.get(topic), self._paused.get(topic))
-            for topic in sorted(topics)
-        }
-
-    def _give_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
-        checks = topic_check_keys(self.names, {*self.shown, *verdicts, *self._topics})
-        self.verdicts.give_unless_shown(evaluations(checks, verdicts))
-
-    # -- reports ------------------------------------------------------------------------------------------------
 
     def _report_when_due(self, progress: Progress) -> None:
         """A topic that is due is reported once it has come as far as its source was seen to be, or after a while."""
@@ -235,17 +171,15 @@ class SyncRun:
             latency = max(latencies.get(topic, {}).values(), default=None)
             of = described[topic].topic_id if topic in described else ""
             self._report(topic, topics[topic], ends, of, others.get(topic, ()), behind, latency, now)
-        verdicts = self._verdicts(self._pending, log)
-        # Nothing of a topic is committed yet: that passes by itself, and the next report may be far away.
-        self._give_verdicts({topic: v for topic, v in verdicts.items() if v.judgement is not Judgement.WARNED})
+        self._checks.give_of_reported(self._pending, log)
         self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log(log, found)
 
     def _state(self, topic: str, parts: Mapping[int, PartitionProgress]) -> Positions:
         """Where a topic stands; one that never had a position says nothing of its stop in the commit log."""
-        stopped = {n for n, part in parts.items() if part.stopped or TopicPartition(topic, n) in self._stopped}
-        paused = (_STOPPED,) if topic in self._paused else ()
+        stopped = {n for n, part in parts.items() if part.stopped or TopicPartition(topic, n) in self._checks.stopped}
+        paused = (_STOPPED,) if topic in self._checks.paused else ()
         return (*(_STOPPED if n in stopped else part.position for n, part in parts.items()), *paused)
 
     def _described(self, topics: Collection[str]) -> Mapping[str, TopicDescription] | None:
@@ -259,7 +193,7 @@ class SyncRun:
     def _out_of_step(self, log: CommitLog, described: Mapping[str, TopicDescription]) -> Mapping[str, Collection[int]]:
         """As `out_of_step`, with what this run has stopped."""
         found = out_of_step(log, described)
-        for tp in self._stopped:
+        for tp in self._checks.stopped:
             found.setdefault(tp.topic, set()).add(tp.partition)
         return found
 
@@ -298,7 +232,7 @@ class SyncRun:
             _since(before.positions, positions.values()),
         )
         target = self.pipeline.routing.target_if_any(topic) or ""
-        metadata = live_metadata(target, parts, movement, behind, latency, self._paused.get(topic))
+        metadata = live_metadata(target, parts, movement, behind, latency, self._checks.paused.get(topic))
         told = self.names, self.pipeline.code_version, topic, ends, positions, metadata, topic_id
         for event in topic_report(*told, not_in_step):
             if isinstance(event, dg.AssetObservation):

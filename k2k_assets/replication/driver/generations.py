@@ -24,6 +24,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import GenerationStarted, HandedOver, Listener
 from k2k_assets.replication.driver.latest_starts import hold_latest_starts
 from k2k_assets.replication.driver.new_topics import NewTopics
@@ -55,10 +56,10 @@ class Generations:
         peers: The other instances.
         takeover: Decides when partitions of others are taken over.
         new_topics: Looks for new topics and partitions.
-        stops: The partitions that slots have stopped.
-        slot_events: Is told which partitions the slots of a generation will claim.
         listener: Called with each event.
         run: Id of the Dagster run; None outside Dagster.
+        stops: The partitions that slots have stopped.
+        slot_events: Is told which partitions the slots of a generation will claim.
         number: Number of the newest generation; -1 before the first one.
         topics: All topics of all generations: source topic -> target topic and number of source partitions.
     """
@@ -72,14 +73,19 @@ class Generations:
     peers: Peers
     takeover: Takeover
     new_topics: NewTopics
-    stops: ReportedStops
-    slot_events: SlotEvents
-    listener: Listener
+    listener: Listener = log_event
     run: str | None = None
+    stops: ReportedStops = field(init=False)
+    slot_events: SlotEvents = field(init=False)
     number: int = -1
     topics: dict[str, tuple[str, int]] = field(default_factory=dict)
     _instance: InstanceRecord | None = None
     _begun_with: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Makes what follows the slots: their stops, and their events from the control topics."""
+        self.stops = ReportedStops(self.progress)
+        self.slot_events = SlotEvents(self.progress, self.peers, self.listener)
 
     def draw_next(self, stop: threading.Event) -> list[SlotPlan]:
         """Takes over and plans. After its first generation a continuous instance waits for unreachable clusters here.

@@ -15,25 +15,14 @@ from dataclasses import replace
 from functools import partial
 
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
-from k2k_assets.coordination.peers import Peers
-from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError, message_lines
-from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.event_log import log_event
-from k2k_assets.replication.driver.events import Ended, HandedOver, Listener, PartitionStopped, ProgressRead
+from k2k_assets.replication.driver.events import Ended, HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.generations import LONGEST_PAUSE, Generations, superseded_by_others
 from k2k_assets.replication.driver.job import Job, Runner
 from k2k_assets.replication.driver.job_watch import JobWatch
-from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.outcome import Outcome, outcome_of
-from k2k_assets.replication.driver.planning import ClusterSnapshot
-from k2k_assets.replication.driver.progress import ProgressReader
-from k2k_assets.replication.driver.reported_stops import ReportedStops
-from k2k_assets.replication.driver.slot_count import SlotCount
-from k2k_assets.replication.driver.slot_events import SlotEvents
-from k2k_assets.replication.extent import Continuous, Extent
+from k2k_assets.replication.extent import Continuous
 
 log = logging.getLogger("k2k.replication")
 
@@ -52,58 +41,19 @@ class Instance:
     """Runs one instance: generation after generation, until its extent is reached.
 
     Args:
-        pipeline: The pipeline to copy.
-        extent: When the instance ends.
-        snapshot: The clusters at the last look.
-        slots: Tells the number of slots of a generation.
-        clusters: Source and target.
-        progress: Follows the commit topic.
-        peers: The other instances.
-        takeover: Decides when partitions of others are taken over.
-        new_topics: Looks for new topics and partitions.
-        listener: Called with each event.
-        run: Id of the Dagster run; None outside Dagster.
+        generations: The generations of the instance.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        extent: Extent,
-        snapshot: ClusterSnapshot,
-        slots: SlotCount,
-        clusters: tuple[Cluster, Cluster],
-        progress: ProgressReader,
-        peers: Peers,
-        takeover: Takeover,
-        new_topics: NewTopics,
-        listener: Listener = log_event,
-        run: str | None = None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._extent = extent
-        self._target = clusters[1]
-        self._progress = progress
-        self._peers = peers
-        self._takeover = takeover
-        self._listener = listener
-        self._stops = ReportedStops(progress)
-        slot_events = SlotEvents(progress, peers, listener)
-        self._generations = Generations(
-            pipeline,
-            extent,
-            snapshot,
-            slots,
-            clusters,
-            progress,
-            peers,
-            takeover,
-            new_topics,
-            self._stops,
-            slot_events,
-            listener,
-            run,
-        )
-        self._watch = JobWatch(pipeline, self._generations, progress, peers, slot_events, listener)
+    def __init__(self, generations: Generations) -> None:
+        self._generations = generations
+        self._pipeline = generations.pipeline
+        self._extent = generations.extent
+        self._progress = generations.progress
+        self._peers = generations.peers
+        self._takeover = generations.takeover
+        self._listener = generations.listener
+        self._stops = generations.stops
+        self._watch = JobWatch(generations)
 
     def until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         """Runs generations until the extent is reached.
@@ -187,7 +137,7 @@ class Instance:
             commit_log = read_commit_log(
                 self._pipeline,
                 self._generations.snapshot.cluster_id,
-                self._target,
+                self._generations.clusters[1],
                 keep_waiting=partial(_ensure_in_time, deadline),
             )
         except _HeldAtTheEnd:

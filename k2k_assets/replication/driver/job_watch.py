@@ -8,14 +8,10 @@ import time
 from dataclasses import dataclass, replace
 
 from k2k_assets.control.assignment_writing import write_stop
-from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.errors import K2KError
-from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.events import Listener, ProgressRead
+from k2k_assets.replication.driver.events import ProgressRead
 from k2k_assets.replication.driver.generations import Generations
 from k2k_assets.replication.driver.job import Job
-from k2k_assets.replication.driver.progress import ProgressReader
-from k2k_assets.replication.driver.slot_events import SlotEvents
 
 log = logging.getLogger("k2k.replication")
 
@@ -29,20 +25,10 @@ class JobWatch:
     """Reads what the slots do, emits events, and asks the slots to end when it is time.
 
     Attributes:
-        pipeline: The pipeline that is copied.
-        generations: The generations of the instance.
-        progress: Follows the commit topic.
-        peers: The other instances.
-        slot_events: Turns claims and commits into events.
-        listener: Called with each event.
+        generations: The generations of the instance, with all that follows their slots.
     """
 
-    pipeline: Pipeline
     generations: Generations
-    progress: ProgressReader
-    peers: Peers
-    slot_events: SlotEvents
-    listener: Listener
     _next_observation: float = 0.0
     _asks_again: float = 0.0
 
@@ -89,12 +75,12 @@ class JobWatch:
         It removes the records of generations that have not claimed anything yet.
         """
         self._asks_again = time.monotonic() + _ASK_AGAIN_SECONDS
-        write_stop(self.pipeline, self.generations.number, again)
+        write_stop(self.generations.pipeline, self.generations.number, again)
 
     def _read_progress(self) -> None:
         """Reads what the slots did; logs an error only, because the slots themselves handle a target that restarts."""
         try:
-            self.slot_events.tell()
+            self.generations.slot_events.tell()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
 
@@ -104,8 +90,8 @@ class JobWatch:
             return
         self._next_observation = time.monotonic() + _OBSERVE_SECONDS
         try:
-            progress = self.progress.refresh()
+            progress = self.generations.progress.refresh()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
-            progress = self.progress.current()
-        self.listener(ProgressRead(replace(progress, paused=self.peers.paused)))
+            progress = self.generations.progress.current()
+        self.generations.listener(ProgressRead(replace(progress, paused=self.generations.peers.paused)))

@@ -16,6 +16,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import Listener, to_all
 from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
+from k2k_assets.replication.driver.generations import Generations
 from k2k_assets.replication.driver.instance import Instance
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.new_topics import NewTopics
@@ -75,7 +76,7 @@ def replicate_with(
         if await_runner:
             await_runner()
         peers = Peers(pipeline, tail)
-        instance = Instance(
+        generations = Generations(
             pipeline=pipeline,
             extent=extent,
             snapshot=snapshot,
@@ -88,7 +89,7 @@ def replicate_with(
             listener=to_all(log_event, listener) if listener else log_event,
             run=run,
         )
-        return instance.until_done(_reporting(runner, reports), stop or threading.Event())
+        return Instance(generations).until_done(_reporting(runner, reports), stop or threading.Event())
 
 
 def _always(pipeline: Pipeline, cores: int) -> Callable[[], int]:

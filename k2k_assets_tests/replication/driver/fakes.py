@@ -19,8 +19,8 @@ def instance_on(snapshot: Any, changes: Any, extent: Extent | None = None) -> In
     peers: Any = SimpleNamespace(paused={})
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)
     slots: Any = SimpleNamespace(has_changed=lambda: False)
-    clusters = UNUSED, UNUSED
-    return Instance(UNUSED, extent or Continuous(), snapshot, slots, clusters, progress, peers, takeover, changes)
+    told = UNUSED, extent or Continuous(), snapshot, slots, (UNUSED, UNUSED), progress, peers, takeover, changes
+    return Instance(Generations(*told))
 
 
 def generations_on(snapshot: Any, changes: Any) -> Generations:

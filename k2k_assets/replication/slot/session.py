@@ -168,7 +168,7 @@ class Session:
         commits.write(starts, commit_log, held=self._slot_claims.partitions)
         if self._chain:
             self._chain.start(self._states)
-        # The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
+        # Seek. The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
 

@@ -102,6 +102,10 @@ class NotCaughtUp(K2KError):
     exit_code = 6
 
 
+class StoppedWaiting(K2KError):
+    """It was told to stop while it waited for Spark on a cluster; nothing was taken over or copied."""
+
+
 def kind_of(error: K2KError) -> str:
     """The name of the error's nearest class in this module, so that another process can raise it from name and text."""
     name: str = next(kind.__name__ for kind in type(error).__mro__ if globals().get(kind.__name__) is kind)

@@ -155,6 +155,13 @@ def check_guard(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
         yield ("features", "applyMappingsGuards"), "contradicts applyMappingsGuard; keep one of them"
 
 
+def check_slots(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
+    """The number of slots has two keys, which must not contradict each other."""
+    other = pipeline.configuration.partition_parallelism
+    if "slots" in pipeline.spark.model_fields_set and other not in (None, pipeline.spark.slots):
+        yield ("spark", "slots"), f"contradicts configuration.partitionParallelism, which is {other}; keep one of them"
+
+
 def warnings(pipeline: Pipeline) -> tuple[str, ...]:
     """One line for each reason why keys have no effect or may reveal a secret. Lines show keys, never values."""
     by_reason: dict[str, dict[str, None]] = {}
@@ -204,6 +211,7 @@ _CHECKS = (
     check_pairs,
     check_timeouts,
     check_guard,
+    check_slots,
     check_marker,
     check_transform,
 )

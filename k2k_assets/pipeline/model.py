@@ -142,6 +142,19 @@ class Pipeline(Section):
         return timedelta(milliseconds=transaction_timeout_ms(values))
 
     @property
+    def slots(self) -> int | None:
+        """Number of slots that the file asks for; None: as many as Spark has cores for (`spark.slots: auto`)."""
+        if self.configuration.partition_parallelism is not None:
+            return self.configuration.partition_parallelism
+        return None if self.spark.slots == "auto" else self.spark.slots
+
+    @property
+    def slots_key(self) -> str:
+        """The key with the number of slots."""
+        in_k2k = self.configuration.partition_parallelism is not None
+        return "configuration.partitionParallelism" if in_k2k else "spark.slots"
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Absolute paths of its files; empty for a pipeline in a section of another file."""
         return self._files

@@ -120,7 +120,7 @@ def slot_of(tp: TopicPartition, slots: int) -> int:
 
 def slots_for(pipeline: Pipeline, partitions: int, free_cores: int) -> int:
     """Number of slots: the configured number, else the free cores; never more than free cores, or partitions."""
-    wanted = pipeline.configuration.partition_parallelism or free_cores
+    wanted = pipeline.slots or free_cores
     return max(1, min(wanted, free_cores, partitions))
 
 

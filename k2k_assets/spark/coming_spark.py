@@ -9,6 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.errors import StoppedWaiting
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import QUICK_FLAGS, has_java, is_local, start_java
 from k2k_assets.spark.spark_settings import spark_conf
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from k2k_assets.replication.plan import ReportAddress, SlotPlan
     from k2k_assets.replication.slot.task import SlotResult
     from k2k_assets.spark.lasting_spark import LastingSpark
+
+_POLL_SECONDS = 0.1
+# So long Spark on a cluster may take to end in an orderly way when it is given up while it starts.
+_GIVEN_UP_SECONDS = 1.0
 
 
 class ComingSpark:
@@ -40,6 +45,8 @@ class ComingSpark:
         self._is_first = not has_java()
         self._java = start_java(self._conf, flags) if self._is_first else None
         self._spark: Future[LastingSpark] = Future()
+        self._stop: threading.Event | None = None
+        self._is_given_up = False
         threading.Thread(target=self._build, name="k2k-spark", daemon=True).start()
 
     def replicate(
@@ -56,10 +63,12 @@ class ComingSpark:
         """Replicates on this Spark; arguments and results as in `replicate_with` (`replication/driver/replicate.py`).
 
         Raises:
+            StoppedWaiting: It was stopped while it waited for Spark on a cluster; nothing was copied.
             K2KError: The replication failed, or Spark did not start.
         """
         from k2k_assets.replication.driver.replicate import replicate_with
 
+        self._stop = stop
         return replicate_with(
             self._run_slots,
             self._cores(),
@@ -70,18 +79,22 @@ class ComingSpark:
             stop=stop,
             listener=listener,
             run=run,
-            await_runner=self._spark.result,
+            await_runner=self._await_spark,
             reports=reports,
         )
 
     def stop(self) -> None:
-        """Stops Spark. It does not wait for a start that is under way; then Java ends with this process or before."""
+        """Stops Spark; a start that is under way is given up, and Java ends with this process or before."""
+        self._is_given_up = True
+        if not is_local(self._conf):
+            wait([self._spark], _GIVEN_UP_SECONDS)
         if self._spark.done():
             with suppress(Exception):  # Spark never started, and the caller has got that error before
                 self._spark.result().stop()
-        elif self._java is not None:
-            # Threads that still talk to Java log errors that help nobody. py4j's child loggers take this level, too.
-            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            return
+        # Threads that still talk to Java log errors that help nobody. py4j's child loggers take this level, too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        if self._java is not None:
             self._java.end()
 
     def await_start(self) -> None:
@@ -96,6 +109,21 @@ class ComingSpark:
         # A Spark that ran in this process before may have other settings.
         return cores_with(self._pipeline, self._conf.get) if self._is_first else self._spark.result().cores
 
+    def _await_spark(self) -> None:
+        """Returns when Spark can be used. On a cluster that may take minutes, so there it heeds `stop`.
+
+        Raises:
+            StoppedWaiting: It was stopped before.
+            K2KError: Spark did not start.
+        """
+        while not is_local(self._conf) and not wait([self._spark], _POLL_SECONDS).done:
+            if self._is_over() and not wait([self._spark], _GIVEN_UP_SECONDS).done:
+                raise StoppedWaiting("stopped while Spark started; nothing was copied")
+        self._spark.result()
+
+    def _is_over(self) -> bool:
+        return self._is_given_up or (self._stop is not None and self._stop.is_set())
+
     def _run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
         return self._spark.result().run_slots(plans)
 
@@ -103,6 +131,6 @@ class ComingSpark:
         try:
             from k2k_assets.spark.lasting_spark import LastingSpark
 
-            self._spark.set_result(LastingSpark(self._pipeline, self._java, self._flags))
+            self._spark.set_result(LastingSpark(self._pipeline, self._java, self._flags, self._is_over))
         except BaseException as error:
             self._spark.set_exception(error)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pyspark import SparkContext
 
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import K2KError, StoppedWaiting
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import is_local_master
 
@@ -47,21 +47,25 @@ def present_cores(context: SparkContext) -> int:
     return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
 
 
-def await_executors(context: SparkContext, pipeline: Pipeline, expected: int) -> None:
+def await_executors(
+    context: SparkContext, pipeline: Pipeline, expected: int, is_over: Callable[[], bool] = lambda: False
+) -> None:
     """Waits until as many slots can run as are expected, or at least one can and no further executor comes.
 
     Args:
         context: Of Spark on a cluster.
         pipeline: Whose slots.
         expected: Number of slots by the settings, if these tell any.
+        is_over: Whether nobody wants the slots any more.
 
     Raises:
+        StoppedWaiting: Nobody wants the slots any more.
         K2KError: No executor has come.
     """
     patience = context._jsc.sc().conf().getTimeAsSeconds(_PATIENCE_SETTING, _PATIENCE)
-    wanted = pipeline.configuration.partition_parallelism
+    wanted = pipeline.slots
     wait_for = wanted or (expected if _is_told(context) else None)
-    found = settled_cores(lambda: present_cores(context), wait_for, patience)
+    found = settled_cores(lambda: present_cores(context), wait_for, patience, is_over)
     if not found:
         raise K2KError(
             f"Spark ({context.master}) has no executor after {patience} seconds ({_PATIENCE_SETTING}), so no slot can "
@@ -70,8 +74,8 @@ def await_executors(context: SparkContext, pipeline: Pipeline, expected: int) ->
         )
     if wanted is not None and wanted > found:
         _log.warning(
-            "configuration.partitionParallelism is %d, but the executors have cores for %d slots; when more "
-            "executors come, they are used",
+            "%s is %d, but the executors have cores for %d slots; when more executors come, they are used",
+            pipeline.slots_key,
             wanted,
             found,
         )
@@ -81,6 +85,7 @@ def settled_cores(
     count: Callable[[], int],
     expected: int | None,
     patience: float,
+    is_over: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> int:
@@ -90,12 +95,18 @@ def settled_cores(
         count: Returns the number of slots that can run now.
         expected: With so many nothing is waited for any more; None: nobody knows.
         patience: Seconds to wait for the first one.
+        is_over: Whether nobody wants the slots any more.
         clock: Seconds that only rise.
         sleep: Waits for some seconds.
+
+    Raises:
+        StoppedWaiting: Nobody wants the slots any more.
     """
-    found, begun = 0, clock()
+    found, begun, is_told = 0, clock(), False
     since = begun
     while True:
+        if is_over():
+            raise StoppedWaiting("stopped while it waited for Spark's executors; nothing was copied")
         now = count()
         if expected is not None and now >= expected:
             return now
@@ -105,6 +116,11 @@ def settled_cores(
             return found
         if not found and clock() - begun >= patience:
             return 0
+        if not (found or is_told) and clock() - begun >= _SETTLED_SECONDS:
+            is_told = True
+            _log.warning(
+                "Spark has no executor yet; one is waited for up to %g seconds (%s)", patience, _PATIENCE_SETTING
+            )
         sleep(_POLL_SECONDS)
 
 

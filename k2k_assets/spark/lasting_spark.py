@@ -6,7 +6,7 @@ import logging
 import socketserver
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark import SparkContext
@@ -14,7 +14,7 @@ from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from k2k_assets.core.errors import K2KError, message_lines
+from k2k_assets.core.errors import K2KError, StoppedWaiting, message_lines
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult
@@ -37,13 +37,20 @@ class LastingSpark:
         pipeline: Has the Spark settings.
         java: A Java process that was started for it before.
         flags: Flags for Java processes that this class starts.
+        is_over: Whether nobody wants the slots any more; asked while executors are waited for.
 
     Attributes:
         engine: The present engine.
     """
 
-    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
-        self._pipeline, self._flags = pipeline, flags
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        java: JavaProcess | None = None,
+        flags: Sequence[str] = QUICK_FLAGS,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._pipeline, self._flags, self._is_over = pipeline, flags, is_over
         say_less_of_broken_connections()
         self.engine = self._built(java)
 
@@ -53,7 +60,7 @@ class LastingSpark:
         return self.engine.cores
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
-        """Runs one task for each slot, and waits for all of them.
+        """Runs one task for each slot, and waits for all of them; none if nobody wants them any more before.
 
         Raises:
             K2KError: The job failed, or Spark did not start again.
@@ -61,7 +68,11 @@ class LastingSpark:
         if self.engine.has_lost_its_jvm():
             _log.warning("Spark has ended: its Java process is gone, or its cluster has stopped it; it is started anew")
             forget()
-            self.engine = self._built(None)
+            try:
+                self.engine = self._built(None)
+            except StoppedWaiting as stopped:
+                _log.info("%s", stopped)
+                return []
         try:
             return self.engine.run_slots(plans)
         except K2KError:
@@ -85,11 +96,11 @@ class LastingSpark:
         """Makes an engine; tries again if the JVM is killed while it starts.
 
         Raises:
-            K2KError: Spark does not start.
+            K2KError: Spark does not start, or nobody wants it any more.
         """
         for _ in range(_ATTEMPTS):
             try:
-                return build_engine(self._pipeline, java, self._flags)
+                return build_engine(self._pipeline, java, self._flags, self._is_over)
             except LOST as error:
                 if self._pipeline.spark.remote or _was_ended(java) or not (_has_ended(java) or _jvm_ends()):
                     raise not_started(spark_conf(self._pipeline), error) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -51,19 +51,26 @@ class SlotEngine(Protocol):
         ...
 
 
-def build_engine(pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> SlotEngine:
+def build_engine(
+    pipeline: Pipeline,
+    java: JavaProcess | None = None,
+    flags: Sequence[str] = QUICK_FLAGS,
+    is_over: Callable[[], bool] = lambda: False,
+) -> SlotEngine:
     """Makes the engine of a pipeline.
 
     Args:
         pipeline: Has the Spark settings.
         java: A Java process that was started for it before.
         flags: Flags for the Java process that is started otherwise.
+        is_over: Whether nobody wants it any more; asked while executors are waited for.
 
     Raises:
         K2KError: There is no Java that Spark runs on, or Spark runs fewer slots than the pipeline asks for.
+        StoppedWaiting: Nobody wants it any more.
         LOST: Spark did not start.
     """
-    return ConnectSlots(pipeline) if pipeline.spark.remote else ClassicSlots(pipeline, java, flags)
+    return ConnectSlots(pipeline) if pipeline.spark.remote else ClassicSlots(pipeline, java, flags, is_over)
 
 
 class ConnectSlots:
@@ -100,12 +107,19 @@ class ClassicSlots:
         pipeline: Has the Spark settings.
         java: A Java process that was started for it before.
         flags: Flags for the Java process that is started otherwise.
+        is_over: Whether nobody wants it any more; asked while executors are waited for.
 
     Attributes:
         context: The Spark context.
     """
 
-    def __init__(self, pipeline: Pipeline, java: JavaProcess | None = None, flags: Sequence[str] = QUICK_FLAGS) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        java: JavaProcess | None = None,
+        flags: Sequence[str] = QUICK_FLAGS,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         conf = spark_conf(pipeline)
         self.context = start_context(conf, java, flags)
         setting = self.context.getConf().get
@@ -113,9 +127,9 @@ class ClassicSlots:
         self._is_counted = is_counted(setting)
         self._counting: threading.Thread | None = None
         if self._is_counted:
-            self._await_executors(pipeline)
+            self._await_executors(pipeline, is_over)
         if is_local(conf):
-            wanted = pipeline.configuration.partition_parallelism or self._cores
+            wanted = pipeline.slots or self._cores
             warm_up = threading.Thread(target=self._warm_up, args=(min(wanted, _MOST_WARM),), name="k2k-warm-up")
             warm_up.daemon = True
             warm_up.start()
@@ -160,14 +174,14 @@ class ClassicSlots:
         with suppress(*LOST, AttributeError):  # a Spark that is gone is replaced with the next job
             self._cores = max(1, present_cores(self.context))
 
-    def _await_executors(self, pipeline: Pipeline) -> None:
+    def _await_executors(self, pipeline: Pipeline, is_over: Callable[[], bool]) -> None:
         """Waits for the first executors, before anything is taken over from an instance that has some.
 
         Raises:
-            K2KError: None has come.
+            K2KError: None has come, or nobody wants them any more.
         """
         try:
-            await_executors(self.context, pipeline, cores_with(pipeline, self.context.getConf().get))
+            await_executors(self.context, pipeline, cores_with(pipeline, self.context.getConf().get), is_over)
         except K2KError:
             self.stop()
             raise

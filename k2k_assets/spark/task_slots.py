@@ -43,14 +43,14 @@ def free_cores(pipeline: Pipeline, spark: SparkSession) -> int:
 
 
 def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
-    """Number of task slots of Spark, checked against the pipeline's `configuration.partitionParallelism`.
+    """Number of task slots of Spark, checked against the number that the pipeline asks for.
 
     Args:
         pipeline: The pipeline.
         setting: Returns a setting of Spark; None if it is not set.
 
     Raises:
-        Refused: `configuration.partitionParallelism` is more than Spark runs at once.
+        Refused: The pipeline asks for more than Spark runs at once.
     """
     master = setting("spark.master") or ""
     grows = (setting("spark.dynamicAllocation.enabled") or "").lower() == "true"
@@ -60,10 +60,10 @@ def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
         _number(setting("spark.executor.cores")),
         _number(setting("spark.cores.max")),
     )
-    wanted = pipeline.configuration.partition_parallelism
+    wanted = pipeline.slots
     if found is not None and wanted is not None and wanted > found:
         raise Refused(
-            f"configuration.partitionParallelism is {wanted}, but Spark ({master}) runs only "
+            f"{pipeline.slots_key} is {wanted}, but Spark ({master}) runs only "
             f"{found} tasks at once, and a slot without a core would not copy. Lower it, or give Spark more cores"
         )
     return found or wanted or 1

@@ -73,7 +73,7 @@ ACCEPTED: dict[str, object] = {
     "target/kafka/topicPropsExclusionList": [],
     "topicCreation/replication": {"common": {"partitions": None}, "rules": []},
     "metrics": {"prefix": {"targetConsumer": "a.", "offsetMappingApp": "b."}, "kafka": {"topic": "__k2k_metrics"}},
-    "spark": {"master": "local[1]", "config": {"spark.ui.enabled": False}},
+    "spark": {"slots": 2, "master": "local[1]", "config": {"spark.ui.enabled": False}},
     "sync": {"window": "1 minute", "idle": "1 second", "minCommitInterval": "10 milliseconds"},
     "index": {"path": "/tmp/index", "retention": "720 hours"},
     "errorHandling/onForeignWriter": "ignore",

@@ -55,9 +55,12 @@ def test_each_slot_gets_its_share_of_each_topic(topic: str, count: int, slots: i
 def test_slots_as_configured_else_free_cores_never_more_than_partitions(
     tmp_path: Path, configured: int | None, count: int, cores: int, slots: int
 ) -> None:
-    configuration = {"partitionParallelism": configured} if configured else {}
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], configuration=configuration)
-    assert slots_for(pipeline, count, cores) == slots
+    for sections in ({"configuration": {"partitionParallelism": configured}}, {"spark": {"slots": configured}}):
+        pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], **(sections if configured else {}))
+        assert slots_for(pipeline, count, cores) == slots
+    if not configured:
+        pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], spark={"slots": "auto"})
+        assert slots_for(pipeline, count, cores) == slots
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import K2KError, StoppedWaiting
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import replicate as replicating
 from k2k_assets.replication.extent import UntilCaughtUp
@@ -40,7 +40,7 @@ class Played:
         monkeypatch.setattr(coming_spark, "start_java", lambda conf, flags: java)
         monkeypatch.setattr(lasting_spark, "LastingSpark", self._build)
 
-    def _build(self, pipeline: Pipeline, java: object, flags: object) -> SimpleNamespace:
+    def _build(self, pipeline: Pipeline, java: object, flags: object, is_over: object) -> SimpleNamespace:
         assert self.may_start.wait(10)
         if self.failure:
             raise self.failure
@@ -112,6 +112,23 @@ def test_one_that_is_waited_for_is_not_stopped(pipeline: Pipeline, played: Playe
     played.may_start.set()
     spark.await_start()
     assert played.ended == []
+
+
+def test_one_on_a_cluster_that_does_not_start_is_not_waited_for_after_a_stop(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["any"], spark={"master": "spark://host:7077"})
+    stop = threading.Event()
+
+    def never_there(*_: object, await_runner: Callable[[], object], **__: object) -> None:
+        stop.set()
+        await_runner()
+
+    monkeypatch.setattr(coming_spark, "_GIVEN_UP_SECONDS", 0.1)
+    monkeypatch.setattr(replicating, "replicate_with", never_there)
+    with pytest.raises(StoppedWaiting, match="nothing was copied"):
+        ComingSpark(pipeline).replicate(UntilCaughtUp(), stop=stop)
+    played.may_start.set()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from k2k_assets.core.errors import StoppedWaiting
 from k2k_assets.spark.executors import is_counted, settled_cores
 
 
@@ -35,8 +36,16 @@ class Coming:
 def test_executors_are_waited_for(times: tuple[float, ...], expected: int | None, found: int, after: float) -> None:
     """For the first one with patience, for more only while they come."""
     coming = Coming(*times)
-    assert settled_cores(coming.count, expected, 30, lambda: coming.now, coming.sleep) == found
+    assert settled_cores(coming.count, expected, 30, clock=lambda: coming.now, sleep=coming.sleep) == found
     assert coming.now == pytest.approx(after, abs=0.3)
+
+
+@pytest.mark.parametrize("times", [(), (1.9,)], ids=["none came", "one came, and more may"])
+def test_nobody_waits_who_is_told_to_stop(times: tuple[float, ...]) -> None:
+    coming = Coming(*times)
+    with pytest.raises(StoppedWaiting):
+        settled_cores(coming.count, 4, 30, lambda: coming.now >= 2, lambda: coming.now, coming.sleep)
+    assert coming.now == pytest.approx(2, abs=0.2)
 
 
 @pytest.mark.parametrize(

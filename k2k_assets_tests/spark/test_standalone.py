@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +19,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, unique
 from k2k_assets_tests.support.pipelines import MODES, write_pipeline
-from k2k_assets_tests.support.processes import ensure_running, started
+from k2k_assets_tests.support.processes import await_words, ensure_running, is_alive, jvms, started
 from k2k_assets_tests.support.spark_cluster import StandaloneCluster, kill_with_children, slots_on, standalone_cluster
 from k2k_assets_tests.support.takeovers import Flow, assert_all_copied, assignment_records, copied_to, topic_of
 
@@ -25,6 +27,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pyte
 
 PARTITIONS = 4
 _SECONDS = 120.0
+# Two seconds on a machine with nothing else to do.
+_ENDS_SECONDS = 6.0
 
 
 @pytest.fixture
@@ -33,6 +37,13 @@ def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
     folder.mkdir()
     with standalone_cluster(folder) as found:
         yield found
+
+
+@pytest.fixture
+def silent_master() -> Iterator[str]:
+    """`spark.master` of somebody who listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        yield f"spark://127.0.0.1:{silent.getsockname()[1]}"
 
 
 def pipeline_file(directory: Path, clusters: KafkaSandbox, mode: str, cluster: StandaloneCluster) -> Path:
@@ -128,3 +139,44 @@ def test_without_an_executor_nothing_is_taken_over(
     assert "has no executor after 2 seconds" in err
     assert "Traceback" not in err
     assert assignment_records(clusters, load_pipeline([path]), "instance") == []
+
+
+def test_one_that_waits_for_executors_heeds_a_signal(
+    tmp_path: Path, clusters: KafkaSandbox, cluster: StandaloneCluster
+) -> None:
+    path, log = pipeline_file(tmp_path, clusters, "enabled", cluster), tmp_path / "k2k.log"
+    with started("-f", path, log=log) as process:
+        await_words(process, log, "Spark has no executor yet")
+        java = jvms(process)
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+        assert time.monotonic() - asked < _ENDS_SECONDS
+    wait_until(lambda: not any(map(is_alive, java)), 20, "Java to end with it")
+    assert "nothing was copied" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert assignment_records(clusters, load_pipeline([path]), "instance") == []
+
+
+def test_one_that_waits_for_a_master_heeds_a_signal(tmp_path: Path, clusters: KafkaSandbox, silent_master: str) -> None:
+    """Spark itself tries to reach it for a minute, and cannot be interrupted."""
+    path, log = (
+        write_pipeline(
+            tmp_path,
+            clusters.source_servers,
+            clusters.target_servers,
+            [create_topic(clusters.source_servers, unique("no-master"))],
+            spark={"master": silent_master, "config": {"spark.driver.host": "127.0.0.1"}},
+        ),
+        tmp_path / "k2k.log",
+    )
+    with started("-f", path, log=log) as process:
+        await_words(process, log, "delivery:")
+        wait_until(lambda: jvms(process), _SECONDS, "Java to start")
+        java = jvms(process)
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+        assert time.monotonic() - asked < _ENDS_SECONDS
+    wait_until(lambda: not any(map(is_alive, java)), 20, "Java to end with it")
+    assert "Traceback" not in log.read_text()

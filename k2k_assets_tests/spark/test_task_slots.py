@@ -76,6 +76,16 @@ def test_free_cores(tmp_path: Path, conf: dict[str, str], wanted: int | None, co
     assert free_cores(pipeline_with(tmp_path, wanted), session(**conf)) == cores
 
 
-def test_more_slots_than_cores_are_refused_with_both_numbers(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"partitionParallelism is 5, but Spark \(local\[4\]\) runs only 4 tasks"):
-        free_cores(pipeline_with(tmp_path, 5), session(spark_master="local[4]"))
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"configuration": {"partitionParallelism": 5}}, r"configuration\.partitionParallelism is 5, but Spark"),
+        ({"spark": {"slots": 5}}, r"spark\.slots is 5, but Spark"),
+    ],
+)
+def test_more_slots_than_cores_are_refused_with_both_numbers(
+    tmp_path: Path, sections: dict[str, Any], message: str
+) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], **sections)
+    with pytest.raises(Refused, match=message + r" \(local\[4\]\) runs only 4 tasks"):
+        free_cores(pipeline, session(spark_master="local[4]"))

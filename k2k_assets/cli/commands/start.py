@@ -21,7 +21,7 @@ from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.cli.streams import error_console, tell
 from k2k_assets.cli.telemetry_extra import telemetry_needed
 from k2k_assets.cli.termination_log import failure_written_to
-from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, TopicsStopped
+from k2k_assets.core.errors import ClusterUnreachable, K2KError, NotCaughtUp, StoppedWaiting, TopicsStopped
 from k2k_assets.core.home import HOME_VARIABLE
 from k2k_assets.core.log_fields import note
 from k2k_assets.core.stops.reason import render_topic
@@ -166,7 +166,11 @@ def _replicate(
         extent = UntilCaughtUp() if once else Continuous()
         listeners = [on_progress(observer), *([exported.listener] if exported else [])]
         reports = exported.reports if exported else None
-        return spark.replicate(extent, look=look, stop=stop, listener=to_all(*listeners), reports=reports)
+        try:
+            return spark.replicate(extent, look=look, stop=stop, listener=to_all(*listeners), reports=reports)
+        except StoppedWaiting as stopped:
+            _log.info("%s", stopped)
+            return None
 
 
 def _raise_for_stopped(outcome: Outcome) -> None:

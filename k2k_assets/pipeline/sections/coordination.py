@@ -90,5 +90,5 @@ class Configuration(Section):
         default=1, description="Accepted for compatibility with K2K; slots do the work."
     )
     partition_parallelism: Count | None = Field(
-        default=None, description="Copy tasks (slots) that work at once. Absent: one for each free core."
+        default=None, description="Copy tasks (slots) that work at once. Absent: `spark.slots`."
     )

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from k2k_assets.pipeline.sections.values import Duration, PositiveDuration, Section, TextMap
+from k2k_assets.pipeline.sections.values import MAX_COUNT, Duration, PositiveDuration, Section, TextMap, fault
+
+_SLOTS_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": MAX_COUNT}],
+}
+
+
+def _slots(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT):
+        return value
+    return fault("auto, or a whole number from 1")
+
+
+Slots = Annotated[Literal["auto"] | int, BeforeValidator(_slots), WithJsonSchema(_SLOTS_SCHEMA)]
+"""`auto`, or a whole number from 1."""
 
 
 class Spark(Section):
@@ -15,6 +30,11 @@ class Spark(Section):
     master: str = Field(default="local[*]", min_length=1, description="Spark master.")
     remote: str | None = Field(default=None, repr=False, description="Spark Connect address; it replaces `master`.")
     config: TextMap = Field(default={}, repr=False, description="Spark configs.")
+    slots: Slots = Field(
+        default="auto",
+        description="Copy tasks (slots) that work at once. `auto`: as many as Spark has cores for, also when that "
+        "changes while `k2k start` runs. A number means the same as `configuration.partitionParallelism`.",
+    )
 
 
 class Sync(Section):

@@ -28,6 +28,7 @@ _MAX_DURATION_DIGITS = 9
 _TEAM_OR_ADDRESS = re.compile(r"team:[^\s:]+|[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}", re.ASCII)
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
 MAX_TOPIC_NAME = 249
+MAX_COUNT = 2**31 - 1
 
 
 class Section(BaseModel):
@@ -138,8 +139,8 @@ PositiveDuration = Annotated[Duration, AfterValidator(_above_zero)]
 Count = Annotated[
     int,
     BeforeValidator(_not_a_boolean),
-    Field(ge=1, le=2**31 - 1),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 2**31 - 1}),
+    Field(ge=1, le=MAX_COUNT),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_COUNT}),
 ]
 """A whole number from 1."""
 

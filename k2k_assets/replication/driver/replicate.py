@@ -94,7 +94,7 @@ def replicate_with(
 
 def _always(pipeline: Pipeline, cores: int) -> Callable[[], int]:
     """A fixed number of slots, which the caller has checked against the one that is configured."""
-    number = max(cores, pipeline.configuration.partition_parallelism or 0)
+    number = max(cores, pipeline.slots or 0)
     return lambda: number
 
 

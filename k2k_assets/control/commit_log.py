@@ -13,6 +13,7 @@ from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
+from k2k_assets.core.stops.commands import abort_command, find_hanging_command
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.positions import PositionUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
@@ -123,11 +124,12 @@ def read_commit_log(
                     newest.update(zip(keys, batch, strict=True))
                 break
             except NotReadToTheEnd as blocked:
-                if not _is_held(blocked, target):
+                held = _held_at(blocked, target)
+                if not held:
                     _ensure_nearer(blocked, before, target, may_read_on=patience is None)
                     before = blocked
                     continue
-                if not _goes_on(pipeline, blocked, seconds, waits=keep_waiting is not None):
+                if not _goes_on(pipeline, blocked, held, seconds, waits=keep_waiting is not None):
                     is_whole = False
                     break
     result = _fold(newest, pipeline, source_cluster_id)
@@ -138,14 +140,14 @@ def read_commit_log(
     return result
 
 
-def _is_held(blocked: NotReadToTheEnd, target: Cluster) -> bool:
-    """Whether an open transaction blocks the read; if not, the target was away, or there is much to read.
+def _held_at(blocked: NotReadToTheEnd, target: Cluster) -> dict[TopicPartition, int]:
+    """Where open transactions begin that block the read. Without any, the target was away, or there is much to read.
 
     Raises:
         ClusterUnreachable: The target does not answer.
     """
     stable = target.offsets(list(blocked.behind), "stable")
-    return any(stable.get(tp, end) < end for tp, (_, end) in blocked.behind.items())
+    return {tp: stable[tp] for tp, (_, end) in blocked.behind.items() if stable.get(tp, end) < end}
 
 
 def _ensure_nearer(
@@ -162,7 +164,9 @@ def _ensure_nearer(
         )
 
 
-def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits: bool) -> bool:
+def _goes_on(
+    pipeline: Pipeline, blocked: NotReadToTheEnd, held: Mapping[TopicPartition, int], seconds: float, waits: bool
+) -> bool:
     """Whether to wait on; if not, use the records read so far (at-least-once only)."""
     words = (
         f"the commit topic on the target was not read to its end within {seconds:g} s ({blocked}). Probably another "
@@ -170,12 +174,15 @@ def _goes_on(pipeline: Pipeline, blocked: NotReadToTheEnd, seconds: float, waits
     )
     fails = pipeline.error_handling.on_commit_sync_timeout == "fail"
     if fails or (pipeline.features.exactly_once and not waits):
+        look = ", ".join(map(find_hanging_command, held))
+        end_them = ", ".join(abort_command(tp, start) for tp, start in held.items())
         advice = (
             " Raise coordination.commit.syncTimeout, or set errorHandling.onCommitSyncTimeout: ignore to keep waiting"
         )
         raise CommitLogBlocked(
-            f"{words}; it ends by itself after that writer's transaction.timeout.ms (if it does not, it hangs: "
-            f"kafka-transactions.sh find-hanging).{advice if fails else ''}"
+            f"{words}; it ends by itself after that writer's transaction.timeout.ms. If it does not, it hangs: a "
+            f"broker that restarted has lost the marker that ends it. Look with {look}; if it hangs, end it with "
+            f"{end_them}.{advice if fails else ''}"
         )
     if pipeline.features.exactly_once:
         log.warning("%s; waiting on", words)

@@ -34,6 +34,7 @@ from k2k_assets_tests.support.kafka import (
     Record,
     create_topic,
     delete_topic,
+    end_offsets,
     produce,
     read_all,
     unique,
@@ -137,6 +138,8 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
     words = str(blocked.value)
     assert f"was not read to its end within 0.5 s ({commit_topic(strict)}-0 at " in words
     assert "another writer holds a transaction open" in words
+    first = end_offsets(target, commit_topic(strict))[0] - 1
+    assert f"abort --topic {commit_topic(strict)} --partition 0 --start-offset {first}." in words
     assert "onCommitSyncTimeout: ignore" in words
 
     lenient = make([topic], mode, timeout=0.5, onCommitSyncTimeout="ignore")

@@ -12,6 +12,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
+from k2k_assets.core.stops.commands import find_hanging_command
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -235,8 +236,8 @@ class ProgressReader:
                 self._warned.add(tp)
                 log.warning(
                     "%s on the source is held at offset %d by an open transaction for %.0f s (%d offsets wait behind "
-                    "it). Find it with kafka-transactions.sh find-hanging",
-                    tp, readable, now - since, high - readable,
+                    "it). Find it with %s",
+                    tp, readable, now - since, high - readable, find_hanging_command(tp),
                 )  # fmt: skip
         else:
             self._warned.discard(tp)

@@ -170,7 +170,7 @@ def test_an_open_source_transaction_is_shown_and_named_once_after_a_minute(
         reader.refresh()
     assert [r.message for r in caplog.records] == [
         "t-0 on the source is held at offset 100 by an open transaction for 61 s (30 offsets wait behind it). "
-        "Find it with kafka-transactions.sh find-hanging"
+        "Find it with kafka-transactions.sh find-hanging --topic t --partition 0 --max-transaction-timeout 1"
     ]
 
     source._offsets["stable"] = {P0: 110, P1: 0}

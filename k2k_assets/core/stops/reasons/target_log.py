@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from k2k_assets.core.stops.commands import set_command
+from k2k_assets.core.stops.commands import abort_command, find_hanging_command, set_command
 from k2k_assets.core.stops.reason import COPY, ORDERS, StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
@@ -113,8 +113,9 @@ class OpenTransaction(StopReason, code="open-transaction"):
         "the log."
     )
     advice = (
-        "`abort` ends it as aborted, after `find-hanging` has shown that it hangs; then start again. If the position "
-        "counted its records as copied, the message names a `k2k-tool set` too, which copies them again."
+        "`abort` ends it as aborted, after `find-hanging` has shown that it hangs; then start again, or let an "
+        "instance that runs go on by the `k2k-tool set` of the message. If the position counted its records as copied, "
+        "that names an offset, from which they are copied again."
     )
 
     source: TopicPartition
@@ -130,7 +131,10 @@ class OpenTransaction(StopReason, code="open-transaction"):
     def to_do(self) -> str:
         end_it = open_transaction_to_do(self.target, self.start)
         if self.target_end is None or self.target_end <= self.start:
-            return f"{end_it}, and start again: its records do not count as copied"
+            return (
+                f"{end_it}: its records do not count as copied. Then start again, or let an instance that runs go on: "
+                f"{set_command(*self.source, 'current')}"
+            )
         topic, partition = self.target
         return (
             f"{end_it}. The position counts its records as copied: copy them again then with "
@@ -154,7 +158,6 @@ def open_transaction_found(target: TopicPartition, start: int, end: int, seconds
 def open_transaction_to_do(target: TopicPartition, start: int) -> str:
     """The command that ends such a transaction."""
     return (
-        "It is somebody else's, or it hangs: a broker that restarts can lose the marker that ends it. Look with "
-        "kafka-transactions.sh find-hanging; if it hangs, end it with kafka-transactions.sh abort --topic "
-        f"{target.topic} --partition {target.partition} --start-offset {start}"
+        f"It is somebody else's, or it hangs: a broker that restarts can lose the marker that ends it. Look with "
+        f"{find_hanging_command(target)}; if it hangs, end it with {abort_command(target, start)}"
     )

@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 # Of `make storm`: how long faults strike, and how is copied meanwhile.
 SECONDS ?= 300
 MODE ?= exactly-once
+# Of `make test-brokers`: the version of the brokers.
+KAFKA ?= 3.9.2
 # Types, and who imports whom.
 TYPES := $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 # Says that the environment holds what pyproject.toml asks for.
@@ -19,7 +21,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
+.PHONY: help setup demo dev check test test-all test-brokers ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +48,12 @@ test: setup ## Run the test suite, on real clusters
 
 test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadfile
+
+test-brokers: setup ## The tests of copying, stops and takeovers on brokers of another Kafka (KAFKA=3.9.2)
+	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m k2k_assets.sandbox
+	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" \
+		k2k_assets_tests/control k2k_assets_tests/coordination \
+		$(patsubst %,k2k_assets_tests/replication/test_%.py,older_brokers exactly_once at_least_once loud_stops takeover)
 
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)
 	$(BIN)/python -m pytest -m ui k2k_assets_tests/ui

@@ -89,6 +89,7 @@ def test_every_documented_command_exists_with_its_flags(page: str, command: list
         "python3": _check_environment,
         "pip": _check_installation,
         "systemctl": _check_units,
+        **dict.fromkeys(("useradd", "install", "ln", "export"), partial(_check_walked, page)),
         "promtool": _check_promtool,
         "kafka-topics.sh": _check_topic_creation,
         "kafka-console-consumer.sh": _check_topic_name,
@@ -141,8 +142,13 @@ def _check_installation(arguments: list[str]) -> None:
 def _check_units(arguments: list[str]) -> None:
     units = {path.stem.rstrip("@") for path in (ROOT / "examples" / "deploy" / "systemd").glob("*.service")}
     command, *names = [one for one in arguments if not one.startswith("-")]
-    assert command in {"enable", "restart"}
+    assert command in {"enable", "restart", "daemon-reload"}
     assert {name.partition("@")[0] for name in names} <= units
+
+
+def _check_walked(page: str, arguments: list[str]) -> None:
+    assert arguments
+    assert page == "operations.md"  # k2k_assets_tests/examples/test_operations.py runs them
 
 
 def _check_promtool(arguments: list[str]) -> None:
@@ -188,6 +194,7 @@ def test_make_alone_lists_the_targets() -> None:
         "check",
         "test",
         "test-all",
+        "test-brokers",
         "ui-test",
         "alerts-test",
         "screenshots",
@@ -203,7 +210,7 @@ def test_make_alone_lists_the_targets() -> None:
         subprocess.run(
             ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, timeout=30, check=True
         ).stdout.count(b"\n")
-        == 18
+        == 19
     )
 
 

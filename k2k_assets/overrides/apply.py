@@ -242,5 +242,6 @@ def _ensure_free(pipeline: Pipeline, target: Cluster, wanted: ClaimedAs) -> None
     for words, partitions in live_holders(pipeline, target, wanted).items():
         names = ", ".join(map(str, partitions))
         raise Refused(
-            f"{words} has not released {names}. Stop it first; if it is dead, or is to be taken over from, add --force"
+            f"{words} has not released {names}. Stop it first; if it is dead, or is to be taken over from, add --force "
+            "(on the page: take the partitions): it is fenced, and goes on from what was set if it runs"
         )

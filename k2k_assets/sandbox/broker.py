@@ -20,7 +20,7 @@ from k2k_assets.java.class_archive import archive_of, flags_with
 from k2k_assets.java.find import find_java
 from k2k_assets.sandbox.broker_settings import SMALL, java_flags, load_identity, server_properties
 from k2k_assets.sandbox.formatting import format_data, is_formatted
-from k2k_assets.sandbox.jars import fetch_jars
+from k2k_assets.sandbox.jars import fetch_jars, kafka_manifest
 from k2k_assets.sandbox.security import ADMIN, BrokerSecurity
 from k2k_assets.sandbox.supervised import SupervisedProcess
 
@@ -40,6 +40,7 @@ class Broker(SupervisedProcess):
         benchmark: A larger heap and the full just-in-time compiler.
         flags: For Java, instead of those that use the class archive.
         secure: Clients need a password or a certificate, and ACLs say what they may do; see `security`.
+        version: Of Kafka; see `kafka_manifest`.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Broker(SupervisedProcess):
         benchmark: bool = False,
         flags: Sequence[str] | None = None,
         secure: bool = False,
+        version: str | None = None,
     ) -> None:
+        self._manifest = kafka_manifest(version)
         self.role = role
         self.directory = directory
         self._settings = dict(settings or {})
@@ -108,7 +111,7 @@ class Broker(SupervisedProcess):
             self.wait_ready()
 
     def _launch(self) -> None:
-        jars, java_program = fetch_jars(), find_java()
+        jars, java_program = fetch_jars(self._manifest), find_java()
         flags = flags_with(archive_of(jars, java_program)) if self._flags is None else self._flags
         java = [str(java_program), *flags, *java_flags(self._benchmark), "-cp", f"{jars}/*"]
         properties = self._write_properties()

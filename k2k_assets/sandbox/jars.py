@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,17 +16,44 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import InvalidVariable, K2KError
 from k2k_assets.core.home import cache_directory
 from k2k_assets.sandbox.ivy import Coordinates, download
 
-KAFKA = Path(__file__).with_name("kafka-4.3.1.jars")
+DEFAULT_VERSION = "4.3.1"
+VERSION_VARIABLE = "K2K_KAFKA_VERSION"
+KAFKA = Path(__file__).with_name(f"kafka-{DEFAULT_VERSION}.jars")
 # Longer than a download with all its attempts may take: a second process waits for the first one's.
 _LOCK_SECONDS = 1000.0
 _STAGING_PREFIX = ".fetching-"
 
 Checksums = Mapping[Coordinates, str]
 Downloader = Callable[[Sequence[Coordinates], Path], Path]
+
+
+def kafka_versions() -> list[str]:
+    """The versions of Kafka that the sandbox has, the newest first."""
+    found = [path.stem.removeprefix("kafka-") for path in KAFKA.parent.glob("kafka-*.jars")]
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+
+
+def kafka_manifest(version: str | None = None) -> Path:
+    """The list of jars of a version of Kafka.
+
+    Args:
+        version: None: the one that the environment variable `K2K_KAFKA_VERSION` names, else the newest.
+
+    Raises:
+        InvalidVariable: The variable names none that the sandbox has.
+        K2KError: It has not that version.
+    """
+    wanted = version or os.environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
+    if wanted in kafka_versions():
+        return KAFKA.with_name(f"kafka-{wanted}.jars")
+    there = f"the sandbox has Kafka {' and '.join(kafka_versions())}, not {wanted}"
+    if version:
+        raise K2KError(there)
+    raise InvalidVariable(f"the environment variable {VERSION_VARIABLE} cannot be used: {there}")
 
 
 def fetch_jars(manifest: Path = KAFKA, downloader: Downloader = download) -> Path:

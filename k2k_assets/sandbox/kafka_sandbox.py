@@ -16,7 +16,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.java.find import find_java
 from k2k_assets.kafka import clients
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets.sandbox.jars import fetch_jars
+from k2k_assets.sandbox.jars import fetch_jars, kafka_manifest
 from k2k_assets.sandbox.principals import REPLICATOR, set_up_replicator
 from k2k_assets.sandbox.registry import SandboxRegistry
 
@@ -38,6 +38,7 @@ class KafkaSandbox:
         secure: Clients of both clusters need a password or a certificate, and ACLs; there is a user for the
             pipeline, who may only read on the source.
         registries: A schema registry beside each cluster; they keep schemas in memory, and their ids differ.
+        version: Of Kafka; see `kafka_manifest`.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class KafkaSandbox:
         benchmark: bool = False,
         secure: bool = False,
         registries: bool = False,
+        version: str | None = None,
     ) -> None:
+        self._version = version
         self._with_registries = registries
         self.registries: tuple[SandboxRegistry, SandboxRegistry] | None = None
         self._given_directory = directory
@@ -83,10 +86,10 @@ class KafkaSandbox:
         """Starts both brokers, and registries, and returns when all answer; downloads them first if need be.
 
         Raises:
-            K2KError: No usable Java, no download, the directory is in use, or a broker does not start.
+            K2KError: No usable Java, no such version, no download, the directory is in use, or a broker does not start.
         """
         find_java()
-        fetch_jars()
+        fetch_jars(kafka_manifest(self._version))
         try:
             self._prepare_directory()
             registries = [registry.start for registry in self.registries or ()]
@@ -144,6 +147,7 @@ class KafkaSandbox:
                 settings=self._settings,
                 benchmark=self._benchmark,
                 secure=self.secure,
+                version=self._version,
             )
         if self._with_registries:
             source, target = (self._directory / f"{role}-registry" for role in ("source", "target"))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import InvalidVariable, K2KError
 from k2k_assets.core.home import cache_directory
 from k2k_assets.sandbox.ivy import Coordinates
-from k2k_assets.sandbox.jars import KAFKA, fetch_jars, read_manifest
+from k2k_assets.sandbox.jars import KAFKA, fetch_jars, kafka_manifest, kafka_versions, read_manifest
 
 JARS = {"com.example:one:1.0": b"first jar", "com.example.deep:two_2.13:0.3": b"second jar"}
 
@@ -130,9 +130,25 @@ def test_a_cache_that_cannot_be_written(manifest: Path, tmp_path: Path, monkeypa
         fetch_jars(manifest)
 
 
-def test_the_manifest_names_a_broker_that_can_log() -> None:
-    names = {jar.artifact for jar in read_manifest(KAFKA)}
-    assert {"kafka_2.13", "slf4j-simple"} <= names
+@pytest.mark.parametrize("version", kafka_versions())
+def test_the_manifest_names_a_broker_that_can_log(version: str) -> None:
+    jars = read_manifest(kafka_manifest(version))
+    assert {"kafka_2.13", "slf4j-simple"} <= {jar.artifact for jar in jars}
+    assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
+
+
+def test_the_version_is_given_or_of_the_environment_or_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest, *_, oldest = kafka_versions()
+    monkeypatch.delenv("K2K_KAFKA_VERSION", raising=False)
+    assert kafka_manifest() == KAFKA == kafka_manifest(newest)
+    monkeypatch.setenv("K2K_KAFKA_VERSION", oldest)
+    assert kafka_manifest().name == f"kafka-{oldest}.jars"
+    assert kafka_manifest(newest) == KAFKA
+    with pytest.raises(K2KError, match=f"the sandbox has Kafka {newest} and {oldest}, not 1.0"):
+        kafka_manifest("1.0")
+    monkeypatch.setenv("K2K_KAFKA_VERSION", "../x")
+    with pytest.raises(InvalidVariable, match="K2K_KAFKA_VERSION cannot be used"):
+        kafka_manifest()
 
 
 @pytest.mark.integration

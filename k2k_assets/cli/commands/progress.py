@@ -28,6 +28,10 @@ Observer = Callable[["Progress"], None]
 _log = logging.getLogger("k2k.progress")
 
 _LINE_SECONDS = 5.0
+# Who runs it day and night reads the metrics: after the first minutes a topic has a line a minute, else it would be
+# 17,000 a day.
+_EAGER_SECONDS = 120.0
+_LATER_SECONDS = 60.0
 # More topics than this share one line.
 _OWN_LINES = 10
 # Lines of the terminal besides the table's rows: its head, its frame, a line of log.
@@ -96,31 +100,43 @@ def _cells(status: TopicStatus) -> list[str]:
 class ProgressLines:
     """A log line for each topic that moved since its last one, every few seconds; one line for many topics.
 
+    After two minutes it is a line a minute, but for topics of which there is something new to remark.
+
     Args:
-        interval: Seconds between two lines of a topic.
+        interval: Seconds between two lines of a topic, at first.
         clock: Monotonic seconds.
     """
 
     def __init__(self, interval: float = _LINE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = interval
         self._clock = clock
-        self._next = clock()
+        self._next = self._next_of_all = clock()
+        self._eager_until = clock() + _EAGER_SECONDS
         self._reader = StatusReader(clock)
         self._shown: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     def show(self, progress: Progress) -> None:
         """Logs the changes since the last line, if the interval has passed."""
         statuses = self._reader.read(progress)
-        if self._clock() < self._next:
+        now = self._clock()
+        if now < self._next:
             return
-        self._next = self._clock() + self._interval
+        self._next = now + self._interval
         changed = [status for status in statuses if self._shown.get(status.topic) != _shown(status)]
+        if now < self._next_of_all:
+            changed = [status for status in changed if self._has_news(status)]
+        elif now >= self._eager_until:
+            self._next_of_all = now + _LATER_SECONDS
         self._shown.update({status.topic: _shown(status) for status in changed})
         if len(changed) > _OWN_LINES:
             _log.info(status_line(total(statuses)))
             changed = [status for status in changed if status.notes]
         for status in changed:
             _log.log(logging.WARNING if status.notes else logging.INFO, status_line(status))
+
+    def _has_news(self, status: TopicStatus) -> bool:
+        before = self._shown.get(status.topic)
+        return before is None or before[2] != status.notes
 
 
 def _shown(status: TopicStatus) -> tuple[int, int, tuple[str, ...]]:

@@ -14,6 +14,7 @@ import click
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.words import plural
 from k2k_assets.sandbox import Broker, KafkaSandbox
+from k2k_assets.sandbox.jars import DEFAULT_VERSION, VERSION_VARIABLE, kafka_versions
 from k2k_assets.sandbox.pipeline_file import pipeline_text, write_pipeline_file
 from k2k_assets.sandbox.principals import REPLICATOR
 from k2k_assets.sandbox.security import ADMIN
@@ -58,6 +59,15 @@ def sandbox() -> None:
     help="A schema registry beside each cluster, whose ids differ; the pipeline maps schema ids. They begin empty, and "
     "a sample topic has schemas.",
 )
+@click.option(
+    "--kafka-version",
+    type=click.Choice(kafka_versions()),
+    default=DEFAULT_VERSION,
+    show_default=True,
+    envvar=VERSION_VARIABLE,
+    show_envvar=True,
+    help="Version of both brokers.",
+)
 def up(
     directory: Path | None,
     pipeline_file: Path,
@@ -65,11 +75,15 @@ def up(
     keep_writing: bool,
     secure: bool,
     registries: bool,
+    kafka_version: str,
 ) -> None:
     """Starts both clusters, and stops them at Ctrl-C or SIGTERM."""
     download = "Kafka, 45 MB, and a registry, 142 MB" if registries else "Kafka, 45 MB"
     click.echo(f"Starting two Kafka clusters (the first start on a machine downloads {download}) ...", err=True)
-    with _stop_signals() as stop, KafkaSandbox(directory, secure=secure, registries=registries) as clusters:
+    with (
+        _stop_signals() as stop,
+        KafkaSandbox(directory, secure=secure, registries=registries, version=kafka_version) as clusters,
+    ):
         write_pipeline_file(pipeline_file, pipeline_text(clusters))
         for broker in (clusters.source, clusters.target):
             click.echo("\n".join(_access_lines(broker) if secure else [f"{broker.role}  {broker.servers}"]))

@@ -85,7 +85,7 @@ class IndexAccess:
         try:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:
-            log.info("no mapping index is used: %s", reason)
+            log.info("mappings are read from their topic alone, without an index: %s", reason)
             # A disk may come back with the whole index; a deleted index can only be built anew, from the same topic.
             self._is_missed |= self.reader is not None and isinstance(reason, IndexUnusable)
             self.reader = None

@@ -147,6 +147,19 @@ def test_lines_are_spaced_and_only_of_what_changed(caplog: pytest.LogCaptureFixt
     ]
 
 
+def test_after_two_minutes_there_is_a_line_a_minute_and_news_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    display = ProgressLines(clock=clock)
+    with caplog.at_level(logging.INFO, "k2k.progress"):
+        for second in range(0, 300, 5):
+            clock.seconds = 100.0 + second
+            stopped = GONE if second >= 200 else None
+            display.show(progress_of(99.0, orders=[partition(second, 500, second, stopped=stopped)]))
+    seconds = [int(record.getMessage().partition("position ")[2].partition(" ")[0]) for record in caplog.records]
+    assert seconds == [*range(0, 121, 5), 180, 200, 240]
+    assert [record.levelname for record in caplog.records[-2:]] == ["WARNING", "WARNING"]
+
+
 def test_many_topics_share_a_line_and_warnings_keep_theirs(caplog: pytest.LogCaptureFixture) -> None:
     topics = {f"t{n:02}": [partition(n, 10, n)] for n in range(12)}
     topics["t03"] = [partition(3, 10, 3, stopped=GONE)]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.cli.commands import sandbox
+from k2k_assets.cli.main import run
 from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import pipeline_file
@@ -97,3 +99,22 @@ def test_a_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(K2KError, match="is a file of yours"):
         pipeline_file.write_pipeline_file(path, "anything")
     assert path.read_text() == "name: mine\n"
+
+
+@pytest.mark.parametrize(("arguments", "variable"), [(["--kafka-version", "3.9.2"], None), ([], "3.9.2")])
+def test_the_version_of_kafka_is_chosen_by_option_or_variable(
+    arguments: list[str], variable: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def refusing(*_: object, version: str, **__: object) -> None:
+        asked.append(version)
+        raise K2KError("no clusters in this test")
+
+    monkeypatch.setattr(sandbox, "KafkaSandbox", refusing)
+    if variable:
+        monkeypatch.setenv("K2K_KAFKA_VERSION", variable)
+    assert run(["sandbox", "up", *arguments]) == 1
+    assert asked == ["3.9.2"]
+    assert run(["sandbox", "up", "--kafka-version", "1.0"]) == 2
+    assert "'1.0' is not one of '4.3.1', '3.9.2'" in capsys.readouterr().err

@@ -23,12 +23,14 @@ class Settings:
         batch_size: `coordination.commit.batchSize`.
         fresh_workers: Whether each run gets new Python workers, so that memory of a run before does not count.
         client_statistics: `metrics.clientStatistics`; empty: none.
+        bytes_per_second: `throttle.bytesPerSecond`; None: no limit.
     """
 
     exactly_once: bool
     batch_size: int = DEFAULT
     fresh_workers: bool = False
     client_statistics: str = ""
+    bytes_per_second: int | None = None
 
     @property
     def mode(self) -> str:
@@ -80,6 +82,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
             {"sink": {"topic": {"prefix": f"{run}."}, "partition": "source"}},
         ],
         "metrics": {"clientStatistics": settings.client_statistics} if settings.client_statistics else {},
+        "throttle": {"bytesPerSecond": settings.bytes_per_second} if settings.bytes_per_second else {},
         "spark": {
             "master": MASTER,
             "config": {"spark.python.worker.reuse": str(not settings.fresh_workers).lower()},

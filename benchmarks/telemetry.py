@@ -15,7 +15,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from statistics import median
 
@@ -28,8 +28,8 @@ from benchmarks.sampling import require_proc
 from benchmarks.sizes import FULL, Load
 
 HEADERS = ["batchSize", "without, us", "with, us", "pairs: median of the differences", "least to most", "records/s"]
-_SCRAPE_SECONDS = 5.0
-_STATISTICS = "10 seconds"
+SCRAPE_SECONDS = 5.0
+STATISTICS = "10 seconds"
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def _row(lab: Lab, driver: DriverProcess, load: Load, size: int, pairs: int) -> 
     on: list[Copied] = []
     for number in range(pairs):
         for is_on in (False, True) if number % 2 else (True, False):
-            (on if is_on else off).append(_copied(lab, driver, load, size, is_on))
+            (on if is_on else off).append(copied(lab, driver, load, size, is_on))
         report.progress(f"batchSize {size}, pair {number + 1}: {_cost(off[-1]):.3f} and {_cost(on[-1]):.3f} us")
     differences = sorted(_cost(with_it) / _cost(without) - 1 for without, with_it in zip(off, on, strict=True))
     speeds = [f"{median(run.per_second for run in runs):,.0f}" for runs in (off, on)]
@@ -73,10 +73,20 @@ def _row(lab: Lab, driver: DriverProcess, load: Load, size: int, pairs: int) -> 
     ]
 
 
-def _copied(lab: Lab, driver: DriverProcess, load: Load, size: int, is_on: bool) -> Copied:
-    settings = Settings(exactly_once=True, batch_size=size)
-    if not is_on:
-        return copy(lab, driver, load, settings)
+def copied(lab: Lab, driver: DriverProcess, load: Load, size: int, is_on: bool) -> Copied:
+    settings = with_telemetry(Settings(exactly_once=True, batch_size=size), is_on)
+    with exported(is_on) as variables:
+        return copy(lab, driver, load, settings, variables)
+
+
+def with_telemetry(settings: Settings, is_on: bool) -> Settings:
+    """The same settings, with statistics of clients if telemetry is on."""
+    return replace(settings, client_statistics=STATISTICS) if is_on else settings
+
+
+@contextmanager
+def exported(is_on: bool) -> Iterator[dict[str, str] | None]:
+    """Scrapes as Prometheus does; yields the variables by which metrics are exported, None if telemetry is off."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     variables = {
@@ -84,8 +94,8 @@ def _copied(lab: Lab, driver: DriverProcess, load: Load, size: int, is_on: bool)
         "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
         "OTEL_EXPORTER_PROMETHEUS_PORT": port,
     }
-    with _scraping(f"http://127.0.0.1:{port}/metrics"):
-        return copy(lab, driver, load, replace(settings, client_statistics=_STATISTICS), variables)
+    with _scraping(f"http://127.0.0.1:{port}/metrics") if is_on else nullcontext():
+        yield variables if is_on else None
 
 
 def _cost(run: Copied) -> float:
@@ -98,8 +108,8 @@ def _scraping(address: str) -> Iterator[None]:
     ended = threading.Event()
 
     def scrape() -> None:
-        while not ended.wait(_SCRAPE_SECONDS):
-            with suppress(OSError), urllib.request.urlopen(address, timeout=_SCRAPE_SECONDS) as answer:
+        while not ended.wait(SCRAPE_SECONDS):
+            with suppress(OSError), urllib.request.urlopen(address, timeout=SCRAPE_SECONDS) as answer:
                 answer.read()
 
     thread = threading.Thread(target=scrape, daemon=True)
@@ -108,7 +118,7 @@ def _scraping(address: str) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(2 * _SCRAPE_SECONDS)
+        thread.join(2 * SCRAPE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,137 @@
+"""What telemetry costs, measured so that 1 % can be seen: CPU seconds a second, of a copy whose work is held steady.
+
+    python -m benchmarks.telemetry_steady                 # some ten minutes
+    python -m benchmarks.telemetry_steady --append        # the same, appended to RESULTS.md
+    python -m benchmarks.telemetry_steady --pairs 4 --seconds 10
+
+Whole copies of one kind differ by 10 to 25 % here, so a hundred pairs of them would not show 1 %. But telemetry does
+nothing for a record: its work comes with time (scrapes, statistics of clients, the age of what waits) and with commits.
+So a copy is throttled to a little work, the same with telemetry and without, in turns, and it lags all the time, which
+is the dearest case for `k2k.lag.seconds`. The difference in CPU a second is what telemetry costs, whatever else is
+done in that second; it is set against the CPU a second of copies at full speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from dataclasses import dataclass
+from statistics import mean, median, stdev
+
+from benchmarks import machine, report
+from benchmarks.commits import read_span
+from benchmarks.copying import Copied, copy
+from benchmarks.driver_process import DriverProcess
+from benchmarks.lab import Lab, delete_topics
+from benchmarks.pipelines import DEFAULT, LARGE, Settings, write_pipeline
+from benchmarks.sampling import Sampler, require_proc, spark_processes
+from benchmarks.sizes import FULL, Load
+from benchmarks.telemetry import exported, with_telemetry
+
+HEADERS = ["CPU of", "without, ms/s", "with, ms/s", "difference, ms/s", "standard error"]
+SHARES = ["copy at full speed", "its CPU, ms/s", "telemetry's share of it", "at most (two standard errors)"]
+_ROLES = ("driver", "JVM", "workers")
+_START_SECONDS = 4.0
+_END_SECONDS = 60.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """CPU milliseconds a second, by role and in all, and commits a second, of one stretch of steady work."""
+
+    cpu: dict[str, float]
+    commits: float
+
+    @property
+    def all(self) -> float:
+        """Of all roles."""
+        return sum(self.cpu.values())
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.telemetry_steady", description=__doc__)
+    parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
+    parser.add_argument("--pairs", type=int, default=12, help="how many pairs of stretches")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of a stretch")
+    parser.add_argument("--rate", type=int, default=100_000, help="bytes a second that are copied meanwhile")
+    options = parser.parse_args()
+    require_proc()
+    head = "\n".join(f"- {line}" for line in machine.summary())
+    load = Load("bench-telemetry", 100, 4_000_000)
+    with Lab() as lab, DriverProcess(lab.folder / "driver.log") as driver:
+        for one in (FULL.warm_up, load):
+            lab.ensure_loaded(one)
+        copy(lab, driver, FULL.warm_up, Settings(exactly_once=True))
+        off, on = _pairs(lab, driver, load, options.pairs, options.seconds, options.rate)
+        full = {size: [copy(lab, driver, load, Settings(True, size)) for _ in range(3)] for size in (LARGE, DEFAULT)}
+    differences = [more.all - less.all for less, more in zip(off, on, strict=True)]
+    cost, error = mean(differences), stdev(differences) / len(differences) ** 0.5
+    commits = mean(one.commits for one in (*off, *on))
+    how = (
+        f"{options.rate:,} B/s in records of 100 B, exactly once, {commits:.0f} commits a second; "
+        f"{options.pairs} pairs of {options.seconds:g} s, in turns; scraped each 5 s, statistics of clients each 10 s"
+    )
+    sections = [
+        f"### Telemetry at steady work\n\n{how}\n\n{head}",
+        report.table(HEADERS, [*(_row(role, off, on) for role in _ROLES), _row("all", off, on)]),
+        report.table(SHARES, [_share(size, runs, cost, error) for size, runs in full.items()]),
+    ]
+    report.say("\n\n" + "\n\n".join(sections))
+    if options.append:
+        report.append(sections)
+
+
+def _pairs(
+    lab: Lab, driver: DriverProcess, load: Load, pairs: int, seconds: float, rate: int
+) -> tuple[list[Steady], list[Steady]]:
+    """Stretches without and with telemetry; which comes first changes from pair to pair."""
+    found: dict[bool, list[Steady]] = {False: [], True: []}
+    for number in range(pairs):
+        for is_on in (False, True) if number % 2 else (True, False):
+            found[is_on].append(_stretch(lab, driver, load, is_on, seconds, rate))
+        less, more = found[False][-1], found[True][-1]
+        report.progress(f"pair {number + 1}: {less.all:.1f} and {more.all:.1f} ms/s, {more.commits:.0f} commits/s")
+    return found[False], found[True]
+
+
+def _stretch(lab: Lab, driver: DriverProcess, load: Load, is_on: bool, seconds: float, rate: int) -> Steady:
+    run = f"steady-{next(_numbers)}"
+    settings = with_telemetry(Settings(exactly_once=True, bytes_per_second=rate), is_on)
+    pipeline = write_pipeline(lab, run, load.topic, settings)
+    with exported(is_on) as variables, Sampler(lambda: spark_processes(driver.pid)) as sampler:
+        driver.start(pipeline, continuous=True, telemetry=variables)
+        time.sleep(_START_SECONDS)  # the start is not measured
+        begun = time.time()
+        time.sleep(seconds)
+        ended = time.time()
+        driver.ensure_running()
+        driver.stop()
+        driver.result(_END_SECONDS)
+    span = read_span(lab, run)
+    delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+    cpu = sampler.cpu_seconds(begun, ended)
+    return Steady({role: cpu.get(role, 0.0) / seconds * 1000 for role in _ROLES}, span.transactions / span.seconds)
+
+
+def _row(role: str, off: list[Steady], on: list[Steady]) -> list[str]:
+    def cpu(one: Steady) -> float:
+        return one.all if role == "all" else one.cpu[role]
+
+    differences = [cpu(more) - cpu(less) for less, more in zip(off, on, strict=True)]
+    error = stdev(differences) / len(differences) ** 0.5
+    figures = mean(map(cpu, off)), mean(map(cpu, on)), mean(differences), error
+    return [role, *(f"{figure:.1f}" for figure in figures)]
+
+
+def _share(size: int, runs: list[Copied], cost: float, error: float) -> list[str]:
+    busy = median(run.cost(*_ROLES) * run.per_second / 1000 for run in runs)
+    speed = median(run.per_second for run in runs)
+    title = f"batchSize {size:,}, {speed:,.0f} records/s"
+    return [title, f"{busy:,.0f}", f"{cost / busy:.2%}", f"{(cost + 2 * error) / busy:.2%}"]
+
+
+if __name__ == "__main__":
+    main()

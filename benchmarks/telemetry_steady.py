@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     parser.add_argument("--pairs", type=int, default=12, help="how many pairs of stretches")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of a stretch")
-    parser.add_argument("--rate", type=int, default=100_000, help="bytes a second that are copied meanwhile")
+    parser.add_argument("--rate", type=int, default=20_000, help="bytes a second that are copied meanwhile")
     options = parser.parse_args()
     require_proc()
     head = "\n".join(f"- {line}" for line in machine.summary())

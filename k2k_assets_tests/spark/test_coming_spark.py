@@ -131,6 +131,29 @@ def test_one_on_a_cluster_that_does_not_start_is_not_waited_for_after_a_stop(
     played.may_start.set()
 
 
+def test_slots_are_not_waited_for_after_a_stop_where_spark_was_lost(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two generations, as in front of the first one."""
+    lost = SimpleNamespace(has_lost_its_jvm=lambda: True, run_slots=lambda _: pytest.fail("it is lost"))
+    told: list[Callable[[], bool]] = []
+
+    def build(_pipeline: object, _java: object, _flags: object, is_over: Callable[[], bool]) -> Any:
+        told.append(is_over)
+        if len(told) == 2:
+            assert is_over()
+            raise StoppedWaiting("stopped while it waited")
+        return lost
+
+    monkeypatch.setattr(lasting_spark, "build_engine", build)
+    monkeypatch.setattr(lasting_spark, "forget", lambda *_: None)
+    over = threading.Event()
+    spark = lasting_spark.LastingSpark(pipeline, is_over=over.is_set)
+    over.set()
+    assert spark.run_slots([]) == []
+    assert len(told) == 2
+
+
 @pytest.fixture
 def level() -> Iterator[None]:
     """That of py4j's log, put back."""

@@ -64,8 +64,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def await_start(run: Service, number: int) -> None:
-    wait_until(lambda: run.starts >= number or run.ended.is_set(), _SECONDS, f"start {number}", interval=0.1)
+def await_copying(run: Service, number: int) -> None:
+    """Waits until a start has drawn its generation: what its predecessor's workers still do counts for nothing."""
+
+    def copies() -> bool:
+        assert not run.ended.is_set(), run.log.read_text()
+        begun = [line for line in run.log.read_text().splitlines() if '"message": "generation ' in line]
+        return run.starts == number and any(f':{run.process.pid}"' in line for line in begun)
+
+    wait_until(copies, _SECONDS, f"start {number} to copy", interval=0.2)
 
 
 @pytest.mark.slow
@@ -97,8 +104,8 @@ def test_a_service_goes_on_after_a_kill_and_ends_well_when_stopped(root: Path, c
     with service(UNIT, "orders", root, PORT) as run:
         await_copied(1)
         os.kill(run.process.pid, signal.SIGKILL)
+        await_copying(run, 2)
         produce(clusters.source_servers, topic, [b"second"])
-        await_start(run, 2)
         await_copied(2)
         assert run.stop() == 0, run.log.read_text()
         assert run.starts == 2

@@ -26,6 +26,11 @@ def read_unit(path: Path) -> dict[str, list[str]]:
     return found
 
 
+def _variable(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
 class Service:
     """A unit that runs until it is stopped, or ends with a status of `RestartPreventExitStatus`.
 
@@ -72,11 +77,11 @@ class Service:
         found = {name: os.environ[name] for name in kept if name in os.environ}
         found["HOME"] = self._here("/var/lib/k2k")
         for line in self._unit["Environment"]:
-            found.update(one.split("=", 1) for one in shlex.split(self._here(line)))
+            found.update(map(_variable, shlex.split(self._here(line))))
         for name in self._unit["EnvironmentFile"]:
             file = Path(self._here(name.removeprefix("-")))
             if not name.startswith("-") or file.exists():
-                found.update(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
+                found.update(_variable(line) for line in file.read_text().splitlines() if "=" in line)
         return {**found, **self._beside}
 
     def _run(self) -> None:

@@ -1,0 +1,135 @@
+"""The header of a record batch (magic 2), as it lies in the log and on the wire.
+
+```
+  0  base offset          8      23  last offset delta   4      51  producer epoch   2
+  8  length (of the rest) 4      27  base timestamp      8      53  base sequence    4
+ 12  leader epoch         4      35  max timestamp       8      57  record count     4
+ 16  magic                1      43  producer id         8      61  records
+ 17  CRC-32C of what lies behind it: 21 to the end
+ 21  attributes           2: codec (0-2), broker's time (3), transactional (4), control (5), delete horizon (6)
+```
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
+
+HEADER = 61
+"""Bytes before the records."""
+_PREFIX = 12
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">qi")
+_MAGIC_AT, _CHECKED_FROM = 16, 21
+_MAGIC = 2
+_KNOWN_BITS = 0x7F
+_CODECS = 5
+_LARGEST_OFFSET = 2**63 - 1
+NO_PRODUCER = -1
+# Decoded, a record takes some hundred bytes, and one of nothing is seven. librdkafka's own producer writes no more.
+_MOST_RECORDS = 1_000_000
+
+
+class RecordBatch(NamedTuple):
+    """A batch; its records are a view, packed as they came.
+
+    Attributes:
+        base: Its first offset, whose record compaction may have removed.
+        end: The offset after its last one; likewise.
+        leader_epoch: The leader epoch under which it was written.
+        attributes: See the module.
+        base_timestamp: To which the records' timestamps are relative, in milliseconds since the epoch.
+        max_timestamp: The latest timestamp.
+        producer_id: Who wrote it; `NO_PRODUCER` if it did not say.
+        records: Number of records.
+        payload: The records.
+    """
+
+    base: int
+    end: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    records: int
+    payload: memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return HEADER + len(self.payload)
+
+    @property
+    def codec(self) -> int:
+        """Number of the compression: 0 for none."""
+        return self.attributes & 7
+
+    @property
+    def has_brokers_time(self) -> bool:
+        """Whether all its records have the time at which the broker appended it."""
+        return bool(self.attributes & 8)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return bool(self.attributes & 16)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds a marker, and no records for users."""
+        return bool(self.attributes & 32)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every offset from `base` to `end` has a record."""
+        return self.end - self.base == self.records
+
+
+def size_at(content: memoryview, at: int) -> int | None:
+    """Bytes of the batch that begins there; None if that cannot be told yet, because the content is cut off."""
+    if len(content) - at < _PREFIX:
+        return None
+    base, length = _LENGTH.unpack_from(content, at)
+    if length < HEADER - _PREFIX or base < 0:
+        raise Unreadable(f"a batch of {length} bytes at offset {base}", base)
+    return int(length) + _PREFIX
+
+
+def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
+    """The batch that begins there, checked.
+
+    Args:
+        content: What holds it.
+        at: Where it begins.
+        size: From `size_at`; all of it is there.
+
+    Raises:
+        Unreadable: It is corrupt.
+        NotByBatches: It is in a format that librdkafka may know.
+    """
+    (base, _, epoch, magic, crc, attributes, delta, first, latest, producer, _, _, count) = _HEADER.unpack_from(
+        content, at
+    )
+    if magic != _MAGIC:
+        if magic in (0, 1):
+            raise NotByBatches([f"records in the format of Kafka before 0.11 (magic {magic})"])
+        raise Unreadable(f"magic {magic}", base)
+    # The library takes no memory view, but an array over one: so nothing is copied.
+    found = google_crc32c.value(np.frombuffer(content[at + _CHECKED_FROM : at + size], np.uint8))
+    if found != crc:
+        raise Unreadable(f"its checksum is {found:#010x}, and {crc:#010x} is written in it", base)
+    if attributes & ~_KNOWN_BITS or attributes & 7 >= _CODECS:
+        raise NotByBatches([f"a batch with attributes {attributes:#06x} at offset {base}"])
+    if delta < 0 or not 0 <= count <= delta + 1 or base + delta >= _LARGEST_OFFSET:
+        raise Unreadable(f"{count} records in offsets {base} to {base + delta}", base)
+    if count > _MOST_RECORDS:
+        raise NotByBatches([f"a batch of {count} records at offset {base}"])
+    return RecordBatch(
+        base, base + delta + 1, epoch, attributes, first, latest, producer, count, content[at + HEADER : at + size]
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.client_statistics import ClientStatistics
-from k2k_assets.transport.interface import Transport
+from k2k_assets.transport.interface import Source, Transport
 from k2k_assets.transport.librdkafka.transport import LibrdkafkaTransport
 
 RECORDS = "librdkafka"
+BATCHES = "record batches"
 
 
 class MakesTransport(Protocol):
@@ -22,6 +24,19 @@ class MakesTransport(Protocol):
 
 TRANSPORTS: dict[str, MakesTransport] = {RECORDS: LibrdkafkaTransport}
 """All transports by name; the conformance suite of the tests runs against each."""
+
+
+def _batch_source(pipeline: Pipeline) -> Source:
+    from k2k_assets.transport.record_batch.source import BatchSource
+
+    return BatchSource(pipeline.client_properties("source", "consumer"))
+
+
+SOURCES: dict[str, Callable[[Pipeline], Source]] = {
+    RECORDS: lambda pipeline: LibrdkafkaTransport(pipeline).open_source(),
+    BATCHES: _batch_source,
+}
+"""All sources by name; the suite runs against each. That of record batches is in no transport yet: nobody uses it."""
 
 
 def transport_of(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:

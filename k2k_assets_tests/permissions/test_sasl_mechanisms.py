@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 from k2k_assets.cli.main import run
+from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker
 from k2k_assets.sandbox.broker_settings import free_ports
+from k2k_assets.transport.factory import BATCHES, SOURCES
+from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, unique
 from k2k_assets_tests.support.secure import write_secure_pipeline
 from k2k_assets_tests.support.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
+REAUTHENTICATE_MS = 2000
 CLIENT, SECRET, PASSWORD = "k2k", 'cl;ent "secret"', "pl;in 'password'"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -53,6 +58,7 @@ class Doors:
             f"{signed}.oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
             f"{unsigned}.sasl.enabled.mechanisms": "OAUTHBEARER",
             f"{unsigned}.oauthbearer.sasl.jaas.config": f"{OAUTH};",
+            f"{unsigned}.oauthbearer.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
         }  # fmt: skip
 
     def signed(self, **properties: str) -> dict[str, str]:
@@ -162,6 +168,29 @@ def test_tokens_without_a_signature(doors: tuple[Doors, Doors], tmp_path: Path) 
     source, target = (side.unsigned(**properties) for side in doors)
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
     _assert_copied(doors, write_secure_pipeline(tmp_path, source, target, [topic], features=features), topic)
+
+
+@pytest.mark.parametrize("way", ["PLAIN", "token"])
+def test_batches_are_read_for_longer_than_credentials_are_good(
+    doors: tuple[Doors, Doors], tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    """A broker breaks connections whose credentials were not shown again; and that would be logged."""
+    topic = _topic(doors)
+    line = f'{OAUTH} unsecuredLoginStringClaim_sub="{CLIENT}";'
+    token = _mechanism("OAUTHBEARER", **{"sasl.jaas.config": line})
+    source = doors[0].signed(**SIGNED_WAYS["PLAIN"]) if way == "PLAIN" else doors[0].unsigned(**token)
+    reader = SOURCES[BATCHES](load_pipeline([write_secure_pipeline(tmp_path, source, source, [topic])]))
+    partition = TopicPartition(topic, 0)
+    reader.assign({partition: Position(0)})
+    values: list[bytes | None] = []
+    deadline = Deadline(3 * REAUTHENTICATE_MS / 1000)
+    while not deadline.expired() and (way == "token" or len(values) < 100):
+        values += [value for chunk in reader.poll(1000, 0.1).chunks for value in chunk.columns().values()]
+    produce(doors[0].broker.servers, topic, [b"late"], 0)
+    (chunk,) = wait_until(lambda: reader.poll(1000, 0.1).chunks, SECONDS, "the late record")
+    reader.close()
+    assert [*values, *chunk.columns().values()] == [*(b"%d" % n for n in range(100)), b"late"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The fixtures of the suite: every transport of the factory, and the fake one."""
+"""The fixtures of the suite: every transport and every source of the factory, and the fake one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.transport.factory import TRANSPORTS
+from k2k_assets.transport.factory import RECORDS, SOURCES, TRANSPORTS
 from k2k_assets_tests.transport.conformance.ends import Ends, FakeEnds, RealEnds
 
 FAKE = "fake"
 REAL = [pytest.param(name, id=name, marks=pytest.mark.integration) for name in TRANSPORTS]
+REAL_SOURCES = [pytest.param(name, id=name.replace(" ", "-"), marks=pytest.mark.integration) for name in SOURCES]
 IN_BOTH_MODES = [
     pytest.param((name, mode), id=f"{name}-{mode}", marks=pytest.mark.integration)
     for name in TRANSPORTS
@@ -30,6 +31,14 @@ def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     return _ends(request.param, request, tmp_path)
 
 
+@pytest.fixture(params=[FAKE, *REAL_SOURCES])
+def source_ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
+    """For each source; what is not about sources is librdkafka's."""
+    if request.param == FAKE:
+        return FakeEnds()
+    return RealEnds(RECORDS, request.getfixturevalue("clusters"), tmp_path, source=request.param)
+
+
 @pytest.fixture(params=[pytest.param((FAKE, "enabled"), id=FAKE), *IN_BOTH_MODES])
 def ends_in_each_mode(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     """Exactly once and at least once; the fake one only knows transactions."""
@@ -39,6 +48,13 @@ def ends_in_each_mode(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
 
 @pytest.fixture(params=REAL)
 def real_transport(request: pytest.FixtureRequest) -> str:
+    """Its name, for what only brokers show."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(params=REAL_SOURCES)
+def real_source(request: pytest.FixtureRequest) -> str:
     """Its name, for what only brokers show."""
     name: str = request.param
     return name

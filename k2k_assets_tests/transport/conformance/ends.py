@@ -15,7 +15,7 @@ from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.factory import TRANSPORTS
+from k2k_assets.transport.factory import BATCHES, SOURCES, TRANSPORTS
 from k2k_assets.transport.interface import Delivery, Position, Sink, Source, Transport
 from k2k_assets_tests.support.fake_transport import Arrival, FakeTransport, Placed
 from k2k_assets_tests.support.kafka import SECONDS, ReadRecord, create_topic, end_offsets, produce, read_all, unique
@@ -42,6 +42,15 @@ class Ends(Protocol):
     @property
     def transport(self) -> Transport:
         """Between them."""
+        ...
+
+    @property
+    def keeps_batches(self) -> bool:
+        """Whether its source may bring more than it is asked for, by less than one batch."""
+        ...
+
+    def open_source(self) -> Source:
+        """A source of the kind that is tried; no partitions are assigned yet."""
         ...
 
     def write(self, count: int) -> None:
@@ -87,6 +96,7 @@ class RealEnds:
         mode: `features.exactlyOnce`.
         target: The target's address, where it is not the broker's own.
         topic_config: Of the source topic.
+        source: Name of the source, as the factory knows it; None: the transport's own.
     """
 
     def __init__(
@@ -97,6 +107,7 @@ class RealEnds:
         mode: str = "enabled",
         target: str | None = None,
         topic_config: dict[str, str] | None = None,
+        source: str | None = None,
     ) -> None:
         self._source_servers, self._target_servers = clusters.source_servers, clusters.target_servers
         self.source = TopicPartition(create_topic(self._source_servers, unique("from"), config=topic_config), 0)
@@ -114,7 +125,12 @@ class RealEnds:
             coordination={"commit": {"topic": "commits", "syncTimeout": "11 minutes"}},
         )
         self.transport: Transport = TRANSPORTS[name](pipeline)
+        self.keeps_batches = source == BATCHES or self.transport.capabilities.keeps_batches
+        self._pipeline, self._source = pipeline, source
         self._written = 0
+
+    def open_source(self) -> Source:
+        return self.transport.open_source() if self._source is None else SOURCES[self._source](self._pipeline)
 
     def write(self, count: int) -> None:
         values = [(b"k%d" % n, b"v%d" % n) for n in range(self._written, self._written + count)]
@@ -158,6 +174,8 @@ def _read(servers: str, topic: str) -> list[ReadRecord]:
 class FakeEnds:
     """In memory."""
 
+    keeps_batches = False
+
     def __init__(self) -> None:
         self.transport = FakeTransport()
         self.source = TopicPartition("from", 0)
@@ -165,6 +183,9 @@ class FakeEnds:
         self.transactional_id = "id"
         self._offsets: list[int] = []
         self._end = 0
+
+    def open_source(self) -> Source:
+        return self.transport.open_source()
 
     def write(self, count: int) -> None:
         added = range(self._end, self._end + count)
@@ -201,7 +222,7 @@ class FakeEnds:
 
 def opened(ends: Ends, position: Position | None = None) -> Source:
     """A source that reads from a position on; from offset 0 by default."""
-    source = ends.transport.open_source()
+    source = ends.open_source()
     source.assign({ends.source: position or Position(0)})
     return source
 
@@ -212,7 +233,7 @@ def read(ends: Ends, source: Source, limit: int = 1000) -> tuple[list[Chunk], in
     deadline = Deadline(SECONDS)
     while True:
         polled = source.poll(limit, 0.1)
-        assert ends.transport.capabilities.keeps_batches or sum(chunk.count for chunk in polled.chunks) <= limit
+        assert ends.keeps_batches or sum(chunk.count for chunk in polled.chunks) <= limit
         chunks += polled.chunks
         if ends.source in polled.ends:
             return chunks, polled.ends[ends.source]

@@ -13,7 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.errors import SourceStopped
-from k2k_assets.transport.factory import TRANSPORTS
+from k2k_assets.transport.factory import RECORDS, SOURCES
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.kafka import (
     SECONDS,
@@ -30,63 +30,61 @@ from k2k_assets_tests.transport.conformance.ends import Ends, RealEnds, opened, 
 
 
 @pytest.mark.parametrize("limit", [1000, 7])
-def test_records_come_once_and_in_order(ends: Ends, limit: int) -> None:
-    ends.write(50)
-    ends.write(30)
-    source = opened(ends)
-    chunks, end = read(ends, source, limit)
+def test_records_come_once_and_in_order(source_ends: Ends, limit: int) -> None:
+    source_ends.write(50)
+    source_ends.write(30)
+    source = opened(source_ends)
+    chunks, end = read(source_ends, source, limit)
     source.close()
-    assert placed(chunks) == ends.committed()
+    assert placed(chunks) == source_ends.committed()
     assert end == 80
-    assert all(chunk.source == ends.source for chunk in chunks)
+    assert all(chunk.source == source_ends.source for chunk in chunks)
     assert sum(chunk.count for chunk in chunks) == 80
     assert all(chunk.contiguous and chunk.records.size() > 0 for chunk in chunks)
     assert [chunk.first_offset for chunk in chunks[1:]] == [chunk.last_offset + 1 for chunk in chunks[:-1]]
 
 
-def test_what_comes_later_is_brought_too_and_the_end_is_told_again(ends: Ends) -> None:
-    ends.write(3)
-    source = opened(ends)
-    assert read(ends, source)[1] == 3
+def test_what_comes_later_is_brought_too_and_the_end_is_told_again(source_ends: Ends) -> None:
+    source_ends.write(3)
+    source = opened(source_ends)
+    assert read(source_ends, source)[1] == 3
     source.close()
-    ends.write(2)
-    source = opened(ends, Position(3))
-    chunks, end = read(ends, source)
+    source_ends.write(2)
+    source = opened(source_ends, Position(3))
+    chunks, end = read(source_ends, source)
     source.close()
-    assert (placed(chunks), end) == (ends.committed()[3:], 5)
+    assert (placed(chunks), end) == (source_ends.committed()[3:], 5)
 
 
-def test_aborted_records_are_left_out_and_the_end_lies_behind_their_marker(ends: Ends) -> None:
-    ends.write(5)
-    ends.abort(4)
-    ends.write(5)
-    ends.abort(2)
-    source = opened(ends)
-    chunks, end = read(ends, source)
+def test_aborted_records_are_left_out_and_the_end_lies_behind_their_marker(source_ends: Ends) -> None:
+    source_ends.write(5)
+    source_ends.abort(4)
+    source_ends.write(5)
+    source_ends.abort(2)
+    source = opened(source_ends)
+    chunks, end = read(source_ends, source)
     source.close()
-    assert placed(chunks) == ends.committed()
-    assert [record.offset for record in ends.committed()] == [*range(5), *range(10, 15)]
-    assert end == ends.log_end() == 18
+    assert placed(chunks) == source_ends.committed()
+    assert [record.offset for record in source_ends.committed()] == [*range(5), *range(10, 15)]
+    assert end == source_ends.log_end() == 18
 
 
 @pytest.mark.parametrize("start", [1, 19, 20])
-def test_it_begins_right_at_a_position_also_inside_a_batch(ends: Ends, start: int) -> None:
-    ends.write(20)
-    ends.write(20)
-    source = opened(ends, Position(start))
-    chunks, _ = read(ends, source)
+def test_it_begins_right_at_a_position_also_inside_a_batch(source_ends: Ends, start: int) -> None:
+    source_ends.write(20)
+    source_ends.write(20)
+    source = opened(source_ends, Position(start))
+    chunks, _ = read(source_ends, source)
     source.close()
-    assert placed(chunks) == ends.committed()[start:]
+    assert placed(chunks) == source_ends.committed()[start:]
 
 
 @pytest.mark.own_clusters
-def test_what_compaction_has_left_keeps_its_offsets(
-    clusters: KafkaSandbox, tmp_path: Path, real_transport: str
-) -> None:
+def test_what_compaction_has_left_keeps_its_offsets(clusters: KafkaSandbox, tmp_path: Path, real_source: str) -> None:
     """Every other record of a batch is gone: its offsets have gaps inside."""
     speed_up_compaction(clusters.source_servers)
     eager = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
-    ends = RealEnds(real_transport, clusters, tmp_path, topic_config=eager)
+    ends = RealEnds(RECORDS, clusters, tmp_path, topic_config=eager, source=real_source)
     servers, topic = clusters.source_servers, ends.source.topic
     for _ in range(2):
         kept_and_gone = [(key, b"value") for n in range(10) for key in (b"k%d" % n, b"gone")]
@@ -109,9 +107,9 @@ def test_what_compaction_has_left_keeps_its_offsets(
 
 @pytest.mark.parametrize("gap", ["deleted", "cut off"])
 def test_a_position_that_the_log_no_longer_has_stops_it(
-    clusters: KafkaSandbox, tmp_path: Path, real_transport: str, gap: str
+    clusters: KafkaSandbox, tmp_path: Path, real_source: str, gap: str
 ) -> None:
-    ends = RealEnds(real_transport, clusters, tmp_path)
+    ends = RealEnds(RECORDS, clusters, tmp_path, source=real_source)
     ends.write(10)
     if gap == "deleted":
         delete_records(clusters.source_servers, ends.source.topic, 0, 6)
@@ -131,22 +129,21 @@ def lossy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossySource]:
 
 
 def test_a_log_that_was_cut_off_and_has_grown_again_stops_it(
-    lossy: LossySource, tmp_path: Path, real_transport: str
+    lossy: LossySource, tmp_path: Path, real_source: str
 ) -> None:
     """Only the leader epoch tells that other records are there now (KIP-320)."""
     topic = TopicPartition(create_topic(lossy.servers, unique("cut")), 0)
     pipeline = make_pipeline(tmp_path, lossy.servers, lossy.servers, [topic.topic])
-    transport = TRANSPORTS[real_transport](pipeline)
     lossy.write(topic.topic, "kept", 40)
     lossy.mark(topic.topic)
     lossy.write(topic.topic, "lost", 60)
-    source = transport.open_source()
+    source = SOURCES[real_source](pipeline)
     source.assign({topic: Position(99)})
     (last,) = wait_until(lambda: source.poll(10, 0.1).chunks, SECONDS, "the last record")
     source.close()
     lossy.lose()
     lossy.write(topic.topic, "new", 100)
-    again = transport.open_source()
+    again = SOURCES[real_source](pipeline)
     again.assign({topic: Position(100, last.records.leader_epoch)})
 
     def stopped() -> StopReason | None:

@@ -7,6 +7,7 @@ nothing. A stage costs something per chunk, not per record, unless it looks into
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages.headers import drop_headers, header_adder
@@ -16,16 +17,35 @@ from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.stages.timestamps import drop_timestamps
 from k2k_assets.transport.chunk import Chunk
 
+if TYPE_CHECKING:
+    from k2k_assets.stages.transform.isolated import IsolatedFunctions
+
 Stage = Callable[[Chunk], Chunk]
 
 
-def stages_of(pipeline: Pipeline, source_cluster: str, target_cluster: str) -> tuple[Stage, ...]:
+def isolated_functions_of(pipeline: Pipeline) -> IsolatedFunctions | None:
+    """The functions of users that a pipeline names, for a process of their own; None if it names none.
+
+    Raises:
+        Refused: A function cannot be loaded.
+    """
+    if not any(rule.python for rule in pipeline.transform):
+        return None
+    from k2k_assets.stages.transform.isolated import IsolatedFunctions
+
+    return IsolatedFunctions(pipeline)
+
+
+def stages_of(
+    pipeline: Pipeline, source_cluster: str, target_cluster: str, functions: IsolatedFunctions | None = None
+) -> tuple[Stage, ...]:
     """The stages that a pipeline needs, in order.
 
     Args:
         pipeline: The pipeline.
         source_cluster: Source cluster id.
         target_cluster: Target cluster id.
+        functions: Functions of users; None: they are called in this process.
     """
     stages: list[Stage] = []
     if pipeline.marker:
@@ -35,7 +55,8 @@ def stages_of(pipeline: Pipeline, source_cluster: str, target_cluster: str) -> t
         from k2k_assets.stages.transform.rules import Transforms
         from k2k_assets.stages.transform.stage import TransformStage
 
-        stages.append(TransformStage(Transforms(pipeline.transform_text, pipeline.folders), pipeline.name))
+        call_of = functions.call_of if functions else None
+        stages.append(TransformStage(Transforms(pipeline.transform_text, pipeline.folders, call_of), pipeline.name))
     if not pipeline.features.header_replication:
         stages.append(drop_headers)
     if pipeline.added_headers:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.errors import PipelineFileError
+from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
@@ -228,7 +229,9 @@ def test_of_several_rules_that_stop_the_first_record_counts() -> None:
     made = batch([b'{"a": 1}', b'{"a": "x"}', b"broken"], keys=[b"{}", b"broken", b"{}"])
     transforms({"drop": [{"value": "a"}]}, {"drop": [{"key": "a"}]}).apply(made)
     assert made.stopped is not None
-    assert (made.stopped[0], made.stopped[1].rule) == (1, "transform[1]")
+    index, reason = made.stopped
+    assert isinstance(reason, TransformFailed)
+    assert (index, reason.rule) == (1, "transform[1]")
 
 
 def chunk_of(values: list[Payload], headers: list[Headers | None] | None = None, **more: Any) -> Chunk:

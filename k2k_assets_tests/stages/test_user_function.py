@@ -11,11 +11,15 @@ import pyarrow as pa
 import pytest
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.functions.answers import FunctionCrashed, FunctionResult, FunctionTimedOut, in_this_process
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.pipeline.transform import TransformRule, transform_text
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.rules import Transforms
-from k2k_assets.stages.transform.user_function import UserFunction, take
+from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take
 from k2k_assets.transport.arrow_records import arrow_schema
 from k2k_assets.transport.headers import Headers
 from k2k_assets_tests.support.kafka import unique
@@ -33,10 +37,10 @@ def batch(values: list[bytes | None]) -> Batch:
 def run(function: Any, made: Batch, stop: bool = True) -> list[tuple[int, str]]:
     """Runs a function; returns the records for which it fails, until the first if it stops there."""
     faults = []
-    for returned in UserFunction(function).on(made, made.live()):
+    for returned in UserFunction(in_this_process(function)).on(made, made.live()):
         take(made, returned, "python")
         if returned.fault:
-            faults.append((returned.indices[0], returned.fault))
+            faults.append((returned.indices[0], str(returned.fault)))
             if stop:
                 break
     return faults
@@ -199,3 +203,81 @@ def test_its_code_is_part_of_the_settings_and_another_code_is_refused(tmp_path: 
     assert again.code_version != version
     with pytest.raises(Refused, match=f"the code of {name}:same is another one"):
         Transforms(text, again.folders)
+
+
+@pytest.mark.parametrize("at", [0, 3, 6])
+def test_a_record_at_which_the_process_ends_is_found_in_halves(at: int) -> None:
+    """It is said to be the reason only when it was, alone, the last of a few in a row."""
+    calls: list[list[int]] = []
+
+    def call(given: pa.RecordBatch) -> FunctionResult:
+        offsets = given.column("offset").to_pylist()
+        calls.append(offsets)
+        if 10 + at in offsets:
+            raise FunctionCrashed("SIGSEGV")
+        return FunctionResult(range(given.num_rows))
+
+    made = batch([b"v"] * 7)
+    found = list(UserFunction(call).on(made, made.live()))
+    faults = [returned for returned in found if returned.fault]
+    assert [(list(f.indices), str(f.fault)) for f in faults] == [([at], "SIGSEGV")]
+    assert [i for returned in found for i in returned.kept] == [i for i in range(7) if i != at]
+    assert sum(10 + at in offsets for offsets in calls) >= MOST_CRASHES
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_a_process_that_ends_for_reasons_of_its_own_costs_no_record(crashes: int) -> None:
+    left = crashes
+
+    def call(given: pa.RecordBatch) -> FunctionResult:
+        nonlocal left
+        if left:
+            left -= 1
+            raise FunctionCrashed("SIGKILL")
+        return FunctionResult(range(given.num_rows))
+
+    for count in (1, 5):
+        left, made = crashes, batch([b"v"] * count)
+        found = list(UserFunction(call).on(made, made.live()))
+        assert [returned.fault for returned in found if returned.fault] == []
+        assert [i for returned in found for i in returned.kept] == list(range(count))
+
+
+@pytest.mark.parametrize("policy", ["stop", "drop", "deadLetter"])
+@pytest.mark.parametrize("fault", [FunctionCrashed("exit code 3"), FunctionTimedOut(7, "f (rules.py:1)")])
+def test_what_ends_or_holds_up_its_process_stops_the_topic_whatever_the_rule_says(
+    policy: str, fault: FunctionCrashed | FunctionTimedOut, tmp_path: Path
+) -> None:
+    (tmp_path / "rules_of_a_test.py").write_text("def f(records): return records")
+    rule = {"pattern": "orders", "python": "rules_of_a_test:f", "onError": policy}
+    if policy == "deadLetter":
+        rule["deadLetters"] = "dead"
+    text = transform_text([TransformRule.model_validate(rule)], [str(tmp_path)])
+    calls = 0
+
+    def call(given: pa.RecordBatch) -> FunctionResult:
+        nonlocal calls
+        calls += 1
+        if 13 in given.column("offset").to_pylist():
+            raise fault
+        return FunctionResult(range(given.num_rows))
+
+    made = batch([b"v"] * 6)
+    Transforms(text, [str(tmp_path)], lambda position: call).apply(made)
+    if isinstance(fault, FunctionTimedOut):
+        reason: StopReason = FunctionTooSlow(
+            T, 10, 15, "transform[0].python", "rules_of_a_test:f", 7.0, "f (rules.py:1)"
+        )
+        assert (made.stopped, calls) == ((0, reason), 1)
+    else:
+        reason = FunctionEndsItsProcess(T, 13, "transform[0].python", "rules_of_a_test:f", "exit code 3", MOST_CRASHES)
+        assert made.stopped == (3, reason)
+    assert (made.dead, made.left_out) == ({}, [None] * 6)
+
+
+def test_how_long_a_function_may_take_is_no_part_of_what_it_does(tmp_path: Path) -> None:
+    (tmp_path / "rules_of_a_test.py").write_text("def f(records): return records")
+    rule = {"pattern": "orders", "python": "rules_of_a_test:f"}
+    short = TransformRule.model_validate({**rule, "functionTimeout": "3 seconds"})
+    assert short.function_timeout.total_seconds() == 3
+    assert short.document([str(tmp_path)]) == TransformRule.model_validate(rule).document([str(tmp_path)])

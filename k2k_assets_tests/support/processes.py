@@ -46,13 +46,13 @@ def started(
             process.kill()
 
 
-def ensure_running(process: subprocess.Popen[str]) -> None:
+def ensure_running(process: subprocess.Popen[Any]) -> None:
     """Fails with what it said if a process has ended."""
     if process.poll() is not None:
         raise AssertionError(f"ended with {process.returncode}: {process.communicate()[1]}")
 
 
-def await_copied(process: subprocess.Popen[str], target: str, topic: str, count: int) -> None:
+def await_copied(process: subprocess.Popen[Any], target: str, topic: str, count: int) -> None:
     """Waits until so many records of a topic are on the target; fails at once if the process ends before."""
 
     def copied() -> bool:
@@ -62,7 +62,7 @@ def await_copied(process: subprocess.Popen[str], target: str, topic: str, count:
     wait_until(copied, 150, f"{count} records in {topic}", interval=0.3)
 
 
-def await_words(process: subprocess.Popen[str], log: Path, words: str) -> None:
+def await_words(process: subprocess.Popen[Any], log: Path, words: str) -> None:
     """Waits until it has said something on standard error; fails at once if the process ends before."""
 
     def said() -> bool:

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from k2k_assets.core.stops.reason import KINDS, StopReason
 from k2k_assets.core.stops.reasons import (
+    functions,
     offline_partitions,
     permissions,
     positions,
@@ -25,6 +26,7 @@ _FILES: tuple[ModuleType, ...] = (
     permissions,
     offline_partitions,
     records,
+    functions,
     schemas,
     target_topic,
     target_log,

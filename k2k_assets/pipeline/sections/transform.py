@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from k2k_assets.functions.user_code import code_of, function_fault
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, path_fault
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
-from k2k_assets.pipeline.sections.values import SCALAR_SCHEMA, Section, TopicName, fault, scalar_text
-from k2k_assets.pipeline.user_code import code_of, function_fault
+from k2k_assets.pipeline.sections.values import SCALAR_SCHEMA, PositiveDuration, Section, TopicName, fault, scalar_text
 
 OnError = Literal["stop", "deadLetter", "drop", "keep"]
 MaskWith = Literal["text", "sha256"]
@@ -89,6 +90,11 @@ class TransformRule(Section):
         description="A function of yours, `module:function`: it gets records as an Arrow record batch, and returns "
         "those that are copied.",
     )
+    function_timeout: PositiveDuration = Field(
+        default=timedelta(minutes=5),
+        description="Longest time that the function may take for a batch, which has up to 1000 records. Then it is "
+        "ended, and the topic is stopped.",
+    )
     on_error: OnError = Field(
         default="stop",
         description="What happens to a record for which the rule fails, such as one that is not JSON: `stop` its "
@@ -122,7 +128,10 @@ class TransformRule(Section):
             Refused: The function cannot be loaded.
         """
         # What has its default is left out, so that a new key changes no older document.
-        document: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        # How long a function may take is no matter of what it makes of records.
+        document: dict[str, Any] = self.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"function_timeout"}
+        )
         if self.python is not None:
             document["code"] = code_of(self.python, folders)
         return document

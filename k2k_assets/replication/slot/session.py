@@ -24,6 +24,7 @@ from k2k_assets.replication.slot.commit.committer import Committer
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.commit.transactions import Transactions
+from k2k_assets.replication.slot.function_wait import FunctionAbandoned, FunctionWait
 from k2k_assets.replication.slot.read.intake import Intake
 from k2k_assets.replication.slot.read.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_memory import SlotMemory
@@ -104,6 +105,7 @@ class Session:
         self._pipeline = plan.pipeline
         self._states: dict[TopicPartition, PartitionState] = {}
         self._next_look = clock.monotonic()
+        self._function_wait = FunctionWait(clock)
 
     # -- starting -----------------------------------------------------------------------------------------------
 
@@ -203,7 +205,12 @@ class Session:
             polled = self._poll(limit)
             now = monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
-            self._intake.take(polled, self._states, now)
+            try:
+                self._intake.take(polled, self._states, now)
+            except FunctionAbandoned:
+                return self._leave_function()
+            if self._function_wait.has_waited:
+                self._function_wait.has_waited, now = False, monotonic()
             self._ensure_source_answers(polled, now)
             self._committer.commit_if_due(dry, now)
             if now >= self._next_look:
@@ -227,6 +234,38 @@ class Session:
                 break
         self._release()
         return True
+
+    def while_function_runs(self) -> None:
+        """Called a few times a second while a function of the user works on a chunk, which is not in hand yet.
+
+        What is in hand is committed meanwhile, and heartbeats go on: so no other instance takes the partitions, which
+        would only meet the same records.
+
+        Raises:
+            FunctionAbandoned: The session has to end, and the function has not returned in time.
+            Restart: The target refused a step.
+        """
+        self._function_wait.has_waited = True
+        now = self._clock.monotonic()
+        self._committer.commit_if_due(True, now)
+        self._heartbeat()
+        if now >= self._next_look:
+            self._next_look = now + _POLL_SECONDS
+            self._tail.refresh()
+            paused = self._paused.changed(self._slot_claims.partitions)
+            waited_for = self._stop_record.is_seen() or self._slot_claims.superseded() or paused is not None
+            self._function_wait.go_on(bool(waited_for))
+
+    def _leave_function(self) -> bool:
+        """Ends the session as `copy` does, without the chunk of the function that was abandoned."""
+        if self._stop_record.is_seen():
+            self._release()
+            return True
+        if superseded := self._slot_claims.superseded():
+            self._hand_over(superseded)
+        else:
+            self._committer.commit(releasing=self._paused.changed(self._slot_claims.partitions) or ())
+        return False
 
     @property
     def _waits_for_paused(self) -> bool:

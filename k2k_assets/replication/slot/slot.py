@@ -35,7 +35,7 @@ from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
-from k2k_assets.stages import stages_of
+from k2k_assets.stages import isolated_functions_of, stages_of
 from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import transport_of
 from k2k_assets.transport.interface import Sink, Source
@@ -80,7 +80,8 @@ class Slot:
         self._reporter = SlotReporter(plan)
         self._transport = transport_of(plan.pipeline, self._reporter.statistics)
         self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
-        self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster)
+        self._functions = isolated_functions_of(plan.pipeline)
+        self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster, self._functions)
         throttle = plan.pipeline.throttle
         self._limits = Limits(throttle, plan.sharing) if throttle.is_set else None
         self._id = ""
@@ -102,6 +103,9 @@ class Slot:
             stack.enter_context(quiet_garbage_collection())
             stack.callback(self._reporter.close)
             stack.callback(self._close_sinks)
+            if self._functions:
+                stack.callback(self._functions.process.close)
+                self._functions.process.start()
             source = stack.enter_context(Cluster("source", pipeline.client_properties("source", "admin")))
             target = stack.enter_context(Cluster("target", pipeline.client_properties("target", "admin")))
             while True:
@@ -144,6 +148,8 @@ class Slot:
         session = Session(
             self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages
         )
+        if self._functions:
+            self._functions.process.while_waiting = session.while_function_runs
         with self._reporter.session(lambda: session.has_records):
             return session.copy() if session.start() else True
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.stages.transform.documents import Document, RecordFault
@@ -65,7 +66,7 @@ class Batch:
     headers: list[Headers | None]
     left_out: list[str | None] = field(default_factory=list)
     dead: dict[int, DeadLetter] = field(default_factory=dict)
-    stopped: tuple[int, Failure] | None = None
+    stopped: tuple[int, StopReason] | None = None
     has_new_payloads: bool = False
     has_new_headers: bool = False
     _documents: dict[Facet, Document] = field(default_factory=dict)

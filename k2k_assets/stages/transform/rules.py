@@ -12,21 +12,25 @@ the record alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
+from k2k_assets.core.stops.reasons.records import TransformFailed
+from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionError, FunctionTimedOut, in_this_process
+from k2k_assets.functions.user_code import code_of, load_function
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.predicates import GROUPS
 from k2k_assets.pipeline.sections.transform import TransformRule
-from k2k_assets.pipeline.user_code import code_of, load_function
 from k2k_assets.stages.transform.batch import Batch, DeadLetter, Failure
 from k2k_assets.stages.transform.changes import compile_drop, compile_mask
 from k2k_assets.stages.transform.conditions import compile_condition
 from k2k_assets.stages.transform.documents import RecordFault
-from k2k_assets.stages.transform.user_function import UserFunction, take
+from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take
 
 
 class Rule:
@@ -35,21 +39,19 @@ class Rule:
     Args:
         name: Its name, `transform[0]`.
         rule: Its settings.
-        folders: Where modules of functions may lie.
+        call: Calls its function; None if it has none.
 
     Attributes:
         needs_headers: Whether headers have to be read for it.
-
-    Raises:
-        Refused: Its function cannot be loaded.
     """
 
-    def __init__(self, name: str, rule: TransformRule, folders: Sequence[str]) -> None:
+    def __init__(self, name: str, rule: TransformRule, call: Call | None) -> None:
         self._name, self._by_filter = name, f"{name}.filter"
         self._on_error, self._dead_letters = rule.on_error, rule.dead_letters
         self._holds = compile_condition(rule.filter) if rule.filter else None
         self._changes = [*map(compile_mask, rule.mask), *map(compile_drop, rule.drop)]
-        self._function = UserFunction(load_function(rule.python, folders)) if rule.python else None
+        self._python = rule.python or ""
+        self._function = UserFunction(call) if call else None
         self.needs_headers = (
             rule.python is not None
             or rule.dead_letters is not None
@@ -89,16 +91,35 @@ class Rule:
             if returned.fault is None:
                 take(batch, returned, f"{self._name}.python")
                 continue
-            self._fail(batch, returned.indices[0], returned.fault)
+            self._fail_function(batch, returned.indices, returned.fault)
             if batch.stopped:
                 return
+
+    def _fail_function(self, batch: Batch, indices: Sequence[int], fault: FunctionError) -> None:
+        """Deals with records for which the function has no answer.
+
+        What ends or holds up its process stops the topic whatever `onError` says: that may be a matter of the machine,
+        and the next record may do the same.
+        """
+        first, last = batch.offsets[indices[0]], batch.offsets[indices[-1]]
+        rule = f"{self._name}.python"
+        reason: StopReason
+        match fault:
+            case FunctionTimedOut():
+                reason = FunctionTooSlow(batch.source, first, last, rule, self._python, fault.seconds, fault.place)
+            case FunctionCrashed():
+                reason = FunctionEndsItsProcess(batch.source, first, rule, self._python, str(fault), MOST_CRASHES)
+            case _:
+                self._fail(batch, indices[0], str(fault))
+                return
+        batch.stopped = indices[0], reason
 
     def _fail(self, batch: Batch, index: int, words: str) -> bool:
         """Deals with a record for which the rule fails; returns whether it stays nevertheless."""
         failure = Failure(self._name, words)
         match self._on_error:
             case "stop":
-                batch.stopped = index, failure
+                batch.stopped = index, TransformFailed(batch.source, batch.offsets[index], *failure)
             case "deadLetter":
                 batch.left_out[index] = f"{self._name}.deadLetters"
                 batch.dead[index] = DeadLetter(self._dead_letters or "", failure)
@@ -115,15 +136,17 @@ class Transforms:
     Args:
         text: The rules.
         folders: Where modules of functions may lie.
+        call_of: Makes the call of the function of a rule, by the rule's place among the rules; None: functions are
+            called in this process.
 
     Raises:
         Refused: The rules cannot be applied here: a newer release wrote them, or the code of a function is another one.
     """
 
-    def __init__(self, text: str, folders: Sequence[str]) -> None:
+    def __init__(self, text: str, folders: Sequence[str], call_of: Callable[[int], Call] | None = None) -> None:
         self._rules: list[tuple[str, Rule]] = []
         for position, document in enumerate(json.loads(text) if text else ()):
-            self._rules.append(_compiled(f"transform[{position}]", document, folders))
+            self._rules.append(_compiled(position, document, folders, call_of))
         self._topics: dict[str, tuple[Rule, ...]] = {}
 
     def of(self, topic: str) -> tuple[Rule, ...]:
@@ -147,6 +170,11 @@ class Transforms:
         _apply_to_each(some, batch)
 
 
+def rule_name(position: int) -> str:
+    """The name of a rule, by its place among the rules."""
+    return f"transform[{position}]"
+
+
 def _apply_to_each(rules: Sequence[Rule], batch: Batch) -> None:
     if not rules:
         return
@@ -160,15 +188,21 @@ def _apply_to_each(rules: Sequence[Rule], batch: Batch) -> None:
             return
 
 
-def _compiled(name: str, document: dict[str, Any], folders: Sequence[str]) -> tuple[str, Rule]:
+def _compiled(
+    position: int, document: dict[str, Any], folders: Sequence[str], call_of: Callable[[int], Call] | None
+) -> tuple[str, Rule]:
+    name = rule_name(position)
     code = document.pop("code", None)
     try:
         settings = TransformRule.model_validate(document)
     except ValidationError:
         raise Refused(f"{name} was written by a newer release, which has other rules") from None
-    if settings.python is not None and code_of(settings.python, folders) != code:
-        raise Refused(f"{name}.python: the code of {settings.python} is another one than that of the copy")
-    return settings.pattern, Rule(name, settings, folders)
+    call: Call | None = None
+    if settings.python is not None:
+        if code_of(settings.python, folders) != code:
+            raise Refused(f"{name}.python: the code of {settings.python} is another one than that of the copy")
+        call = call_of(position) if call_of else in_this_process(load_function(settings.python, folders))
+    return settings.pattern, Rule(name, settings, call)
 
 
 def _is_about_headers(condition: dict[str, Any]) -> bool:

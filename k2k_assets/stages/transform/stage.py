@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.stages.headers import readable_headers
 from k2k_assets.stages.transform.batch import Batch, DeadLetter
 from k2k_assets.stages.transform.rules import Transforms
@@ -46,8 +45,7 @@ class TransformStage:
             chunk.rewritten = True
         chunk.aside += self._dead_letters(batch, chunk, columns)
         if batch.stopped:
-            index, failure = batch.stopped
-            chunk.cut(index, TransformFailed(chunk.source, columns.offsets()[index], *failure))
+            chunk.cut(*batch.stopped)
         _drop(chunk, batch.left_out[: chunk.count])
         return chunk
 

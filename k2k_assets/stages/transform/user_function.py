@@ -1,26 +1,28 @@
-"""A user's function on Arrow record batches.
+"""A user's function on the records of a batch.
 
 It gets a record batch with the columns of `arrow_records.arrow_schema`, and returns one with the same columns; rows
 left out are records left out, and `key`, `value` and `headers` may be changed. What fails is tried again in halves,
-until it is known which records fail.
+until it is known which records do. So is what ends the process of the function; and a record that does alone, a few
+times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from k2k_assets.pipeline.user_code import Function
+from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionError, FunctionResult, FunctionTimedOut
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.transport.arrow_records import arrow_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LONGEST_WORDS = 300
-_FIXED = ("topic", "partition", "timestamp")
+MOST_CRASHES = 3
+"""How often a record may be among those at which the process of a function ends, before it is held to be the reason:
+the process may have ended for reasons of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +33,25 @@ class Returned:
         indices: The records that it was given, by their index in the batch.
         kept: Those that it returned.
         columns: Its columns that differ from those that it was given, by name, as lists.
-        fault: Why it failed, for one record; None if it did not.
+        fault: Why there is no answer; None if there is one. Of a fault that is an error of the function, or its crash,
+            one record is the reason.
     """
 
     indices: Sequence[int]
-    kept: Sequence[int]
-    columns: dict[str, list[Any]]
-    fault: str | None = None
+    kept: Sequence[int] = ()
+    columns: dict[str, list[Any]] | None = None
+    fault: FunctionError | None = None
 
 
 class UserFunction:
     """Calls a function.
 
     Args:
-        function: The function.
+        call: Calls it.
     """
 
-    def __init__(self, function: Function) -> None:
-        self._function = function
+    def __init__(self, call: Call) -> None:
+        self._call = call
 
     def on(self, batch: Batch, live: Sequence[int]) -> Iterator[Returned]:
         """Calls it with some records of a batch, in order; each part of the result is for the next ones.
@@ -58,24 +61,27 @@ class UserFunction:
             live: Indices of the records.
         """
         if live:
-            yield from self._in_halves(_arrow(batch, live), live)
+            yield from self._in_halves(_arrow(batch, live), live, crashes=0)
 
-    def _in_halves(self, given: pa.RecordBatch, indices: Sequence[int]) -> Iterator[Returned]:
+    def _in_halves(self, given: pa.RecordBatch, indices: Sequence[int], crashes: int) -> Iterator[Returned]:
         try:
-            returned = _checked(given, self._function(given), indices)
-        except BaseException as error:
-            if not _is_of_the_function(error):
-                raise
+            answer = self._call(given)
+        except FunctionError as error:
             fault = error
         else:
-            yield returned
+            yield _returned(indices, answer)
             return
+        crashes += isinstance(fault, FunctionCrashed)
         half = len(indices) // 2
-        if not half:
-            yield Returned(indices, (), {}, _words(fault))
-            return
-        yield from self._in_halves(given.slice(0, half), indices[:half])
-        yield from self._in_halves(given.slice(half), indices[half:])
+        if isinstance(fault, FunctionTimedOut):
+            yield Returned(indices, fault=fault)
+        elif half:
+            yield from self._in_halves(given.slice(0, half), indices[:half], crashes)
+            yield from self._in_halves(given.slice(half), indices[half:], crashes)
+        elif isinstance(fault, FunctionCrashed) and crashes < MOST_CRASHES:
+            yield from self._in_halves(given, indices, crashes)
+        else:
+            yield Returned(indices, fault=fault)
 
 
 def _arrow(batch: Batch, live: Sequence[int]) -> pa.RecordBatch:
@@ -87,68 +93,24 @@ def _arrow(batch: Batch, live: Sequence[int]) -> pa.RecordBatch:
     )
 
 
-def _checked(given: pa.RecordBatch, returned: Any, indices: Sequence[int]) -> Returned:
-    """What was returned, if the function keeps to its promises.
-
-    Raises:
-        TypeError: It has returned something else than a record batch with these columns.
-        ValueError: It has returned other records, in another order, or changed what must not be changed.
-    """
-    import pyarrow as pa
-
-    if not isinstance(returned, pa.RecordBatch):
-        raise TypeError(f"the function returned {type(returned).__name__}, expected a pyarrow.RecordBatch")
-    if not returned.schema.equals(given.schema):
-        what = "; ".join(f"{field.name}: {field.type}" for field in returned.schema)
-        raise TypeError(f"the function returned the columns {what}, expected those that it was given")
-    place = {offset: row for row, offset in enumerate(given.column("offset").to_pylist())}
-    offsets = returned.column("offset").to_pylist()
-    rows = [place.get(offset, -1) for offset in offsets]
-    if any(row < 0 for row in rows) or any(one >= other for one, other in pairwise(rows)):
-        raise ValueError("the function returned offsets that it was not given, or in another order")
-    same = given if len(rows) == given.num_rows else given.take(pa.array(rows, pa.int64()))
-    for name in _FIXED:
-        if not returned.column(name).equals(same.column(name)):
-            raise ValueError(f"the function changed the column {name}")
-    parts = ("key", "value", "headers")
-    changed = {name: returned.column(name) for name in parts if not returned.column(name).equals(same.column(name))}
-    columns = {name: column.to_pylist() for name, column in changed.items() if name != "headers"}
-    if "headers" in changed:
-        columns["headers"] = list(map(_headers, changed["headers"].to_pylist()))
-    return Returned(indices, [indices[row] for row in rows], columns)
-
-
-def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
-    if found is None:
-        return None
-    if any(each is None or each["key"] is None for each in found):
-        raise ValueError("the function returned a header without a key")
-    return [(each["key"], each["value"]) for each in found]
+def _returned(indices: Sequence[int], answer: FunctionResult) -> Returned:
+    columns = {name: column.to_pylist() for name, column in answer.columns.items()}
+    if "headers" in columns:
+        columns["headers"] = [
+            None if headers is None else [(header["key"], header["value"]) for header in headers]
+            for headers in columns["headers"]
+        ]
+    return Returned(indices, [indices[row] for row in answer.rows], columns)
 
 
 def take(batch: Batch, returned: Returned, rule: str) -> None:
     """Puts what a function returned into its batch; what it did not return is left out, by a rule."""
     stay = set(returned.kept)
+    columns = returned.columns or {}
     for index in compress(returned.indices, [index not in stay for index in returned.indices]):
         batch.left_out[index] = rule
     for name in ("key", "value"):
-        for index, payload in zip(returned.kept, returned.columns.get(name, ()), strict=False):
+        for index, payload in zip(returned.kept, columns.get(name, ()), strict=False):
             batch.set_payload(index, "key" if name == "key" else "value", payload)
-    for index, headers in zip(returned.kept, returned.columns.get("headers", ()), strict=False):
+    for index, headers in zip(returned.kept, columns.get("headers", ()), strict=False):
         batch.set_headers(index, headers)
-
-
-def _is_of_the_function(error: BaseException) -> bool:
-    """Whether the code of others has raised an error: sys.exit(), and what Rust's libraries call a panic, are none of
-    Python's exceptions. Nor are interrupts, which come from outside."""
-    return isinstance(error, Exception | SystemExit) or type(error).__module__ == "pyo3_runtime"
-
-
-def _words(error: BaseException) -> str:
-    """What a function raised, as text that can be written: it may quote bytes of a record that are no UTF-8."""
-    try:
-        said = str(error)
-    except Exception as broken:
-        said = f"(its text cannot be made: {type(broken).__name__})"
-    words = f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
-    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."

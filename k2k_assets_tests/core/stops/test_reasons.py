@@ -54,6 +54,8 @@ def test_codes_never_change() -> None:
         "record-refused",
         "transform-failed",
         "dead-letters-deleted",
+        "function-timed-out",
+        "function-crashed",
         "schema-not-found",
         "registry-login-refused",
         "schema-of-other-topic",

@@ -20,11 +20,14 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.copying import commit_records
 from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
 from k2k_assets_tests.support.numbered import NumberedWriter
 from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import ensure_running, is_alive, started
+from k2k_assets_tests.support.processes import await_copied, await_words, ensure_running, is_alive, started
 from k2k_assets_tests.support.takeovers import copied_to, held_by
+from k2k_assets_tests.support.transformed import transforming
+from k2k_assets_tests.support.unruly import function_beside
 from k2k_assets_tests.support.verifying import verify
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -87,6 +90,30 @@ def test_a_terminated_run_commits_and_releases(clusters: KafkaSandbox, tmp_path:
     (record,) = read_commit_log(pipeline, source.cluster_id(), target).positions.values()
     assert (record.kind, record.position) == ("release", 50)
     assert end_offsets(servers, topic) == end_offsets(servers, topic, "read_committed"), "no transaction is left open"
+
+
+@pytest.mark.slow
+def test_a_run_is_terminated_while_a_function_hangs(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("terminated"))
+    produce(clusters.source_servers, topic, [b"value %d" % n for n in range(50)])
+    (tmp_path / "pipelines").mkdir()
+    function = function_beside(tmp_path / "pipelines")
+    path, pipeline = transforming(
+        clusters, tmp_path / "pipelines", [topic], rules=[{"pattern": ".*", "python": function}]
+    )
+    log = tmp_path / "run.log"
+    with running(path, tmp_path) as run:
+        await_copied(run, clusters.target_servers, topic, 50)
+        ((_, at),) = produce(clusters.source_servers, topic, [b"sleep"])
+        await_words(run, log, f"{function} has been running for")
+        run.send_signal(signal.SIGINT)
+        run.wait(45)
+    said = log.read_text()
+    assert "was ended after" in said
+    record = commit_records(pipeline, clusters.target_servers)[-1]
+    assert (record.kind, record.reason) == ("release", None)
+    assert record.position <= at
+    assert len(read_all(clusters.target_servers, topic)) == 50
 
 
 def holder(clusters: KafkaSandbox, pipeline: Pipeline) -> int:

@@ -1,0 +1,110 @@
+"""Frames between a process and the one that calls functions for it: a kind and a body, over a socket.
+
+A side that has to look after other things never waits for longer than an interval.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+_HEAD = struct.Struct("!BIQ")
+
+INTERVAL_SECONDS = 0.25
+
+
+Kind = Literal["functions", "ready", "refused", "schema", "call", "all", "answer", "failed"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Frame(NamedTuple):
+    """A frame.
+
+    Attributes:
+        kind: `functions` names them to the process, which says `ready` or `refused`; `schema` is that of the records of
+            all calls. A `call` has the answer `all` (all records as they are), `answer`, or `failed`.
+        number: Of the function, in a call.
+        body: The rest.
+    """
+
+    kind: Kind
+    number: int = 0
+    body: bytes | bytearray | memoryview = b""
+
+
+class Closed(Exception):
+    """The other side has closed its end."""
+
+
+class Frames:
+    """Sends and receives frames.
+
+    Args:
+        connection: The socket, which this object closes.
+
+    Attributes:
+        meanwhile: Called in each interval in which nothing could be sent or received; what it raises ends the wait,
+            and then the socket is in the midst of a frame. None: nothing is done meanwhile.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._socket.setblocking(False)
+        self.meanwhile: Callable[[], object] | None = None
+
+    def send(self, frame: Frame) -> None:
+        """Sends a frame.
+
+        Raises:
+            Closed: The other side is gone.
+        """
+        body = memoryview(frame.body)
+        self._send(memoryview(_HEAD.pack(_KINDS.index(frame.kind), frame.number, body.nbytes)))
+        self._send(body)
+
+    def receive(self) -> Frame:
+        """Receives a frame.
+
+        Raises:
+            Closed: The other side is gone.
+        """
+        kind, number, size = _HEAD.unpack(self._receive(_HEAD.size))
+        return Frame(_KINDS[kind], number, self._receive(size))
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()
+
+    def _send(self, rest: memoryview) -> None:
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT)
+            except OSError:
+                raise Closed from None
+
+    def _receive(self, size: int) -> bytearray:
+        found = bytearray(size)
+        rest = memoryview(found)
+        while rest:
+            try:
+                count = self._socket.recv_into(rest)
+            except BlockingIOError:
+                self._wait(select.POLLIN)
+                continue
+            except OSError:
+                raise Closed from None
+            if not count:
+                raise Closed
+            rest = rest[count:]
+        return found
+
+    def _wait(self, event: int) -> None:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        if not poll.poll(INTERVAL_SECONDS * 1000 if self.meanwhile else None) and self.meanwhile:
+            self.meanwhile()

@@ -356,6 +356,7 @@ def test_what_becomes_of_a_record_depends_on_it_alone(values: list[Payload]) -> 
         ({"drop": [{"value": "a"}], "deadLetters": "dead"}, "onError: deadLetter"),
         ({"drop": [{"value": "a"}], "onError": "keep"}, "another onError than keep"),
         ({"python": "module"}, "module:function"),
+        ({"filter": {"header": "a", "exists": True}, "functionTimeout": "3 seconds"}, "functionTimeout beside python"),
         ({"python": "no_such_module:f"}, "the module no_such_module cannot be imported: ModuleNotFoundError"),
         ({"python": "json:no_such_function"}, "the module json has no function 'no_such_function'"),
         ({"drop": [{"header": "__k2k_bidirectional"}]}, "without it they come back"),

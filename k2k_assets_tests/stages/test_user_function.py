@@ -16,7 +16,7 @@ from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, Func
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.functions.answers import FunctionCrashed, FunctionResult, FunctionTimedOut, in_this_process
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.pipeline.transform import TransformRule, transform_text
+from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take

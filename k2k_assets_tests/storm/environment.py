@@ -192,7 +192,8 @@ class Environment:
         pipeline, topics = self.pipeline, list(self.topics())
         control = [pipeline.coordination.assignment.topic, pipeline.coordination.commit.topic]
         copies = map(pipeline.routing.target_topic, topics)
-        on_target = [*copies, *control, pipeline.offset_mapping.topic, OFFSETS_TOPIC]
+        dead = self._stages.dead_letter_topics()
+        on_target = [*copies, *control, *dead, pipeline.offset_mapping.topic, OFFSETS_TOPIC]
         return {self.sandbox.source_servers: topics, self.sandbox.target_servers: on_target}
 
     def add_topic(self, partitions: int) -> str:

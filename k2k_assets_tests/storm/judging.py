@@ -8,6 +8,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets_tests.storm.environment import Environment
+from k2k_assets_tests.storm.failing import problems_of_dead_letters
 from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.ways import Way
 from k2k_assets_tests.support.copying import mapping_records
@@ -28,10 +29,16 @@ def compare_records(plan: Plan, way: Way) -> Verdict:
     """Every record of a pipeline, with its commit records and mappings."""
     environment, stages = way.environment, way.stages
     clusters = environment.sandbox
-    return verify(
+    verdict = verify(
         environment.pipeline, clusters.source_servers, clusters.target_servers, environment.topics(),
         plan.late_writers, stages.through_all, stages.is_copy,
     )  # fmt: skip
+    for dead in stages.dead_letter_topics():
+        letters = read_all(clusters.target_servers, dead)
+        source = (r for topic in environment.topics() for r in read_all(clusters.source_servers, topic))
+        verdict.problems += problems_of_dead_letters(source, letters, stages.dead_letter, plan.exactly_once)
+        verdict.dead_letters += len(letters)
+    return verdict
 
 
 def await_groups(ways: Sequence[Way], keep_up: Callable[[], None]) -> list[str]:

@@ -19,7 +19,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.both_ways import MARKER
-from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record, unique
+from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record
 
 _SCHEMAS = 12
 # Of the target's registry: so that an id that was not mapped is noticed.
@@ -36,6 +36,9 @@ class Stages:
     def write_options(self) -> Mapping[str, Any]:
         """Further arguments of `write_pipeline`."""
         return {}
+
+    def write_beside(self, folder: Path) -> None:
+        """Writes what has to lie beside the pipeline file."""
 
     def note_topic(self, topic: str) -> None:
         """A source topic is about to be made."""
@@ -55,6 +58,14 @@ class Stages:
     def is_copy(self, record: ReadRecord) -> bool:
         """Whether a record of the target is a copy: others may write there too."""
         return True
+
+    def dead_letter(self, record: ReadRecord) -> bool:
+        """Whether a record of the source has to be among the dead letters."""
+        return False
+
+    def dead_letter_topics(self) -> list[str]:
+        """Topics of the target for dead letters."""
+        return []
 
     def registries(self) -> list[SandboxRegistry]:
         """Schema registries that faults may strike."""
@@ -197,7 +208,16 @@ class Together(Stages):
         return {name: value for stage in self._stages for name, value in stage.features().items()}
 
     def write_options(self) -> Mapping[str, Any]:
-        return {name: value for stage in self._stages for name, value in stage.write_options().items()}
+        """Rules of several of them apply one after the other."""
+        options: dict[str, Any] = {}
+        for stage in self._stages:
+            for name, value in stage.write_options().items():
+                options[name] = [*options.get(name, ()), *value] if name == "transform" else value
+        return options
+
+    def write_beside(self, folder: Path) -> None:
+        for stage in self._stages:
+            stage.write_beside(folder)
 
     def note_topic(self, topic: str) -> None:
         for stage in self._stages:
@@ -217,37 +237,20 @@ class Together(Stages):
     def is_copy(self, record: ReadRecord) -> bool:
         return all(stage.is_copy(record) for stage in self._stages)
 
+    def dead_letter(self, record: ReadRecord) -> bool:
+        """A record that an earlier one leaves out does not come to a later one."""
+        found: ReadRecord | None = record
+        for stage in self._stages:
+            if found is None or stage.dead_letter(found):
+                return found is not None
+            found = stage.through(found)
+        return False
+
+    def dead_letter_topics(self) -> list[str]:
+        return [topic for stage in self._stages for topic in stage.dead_letter_topics()]
+
     def registries(self) -> list[SandboxRegistry]:
         return [registry for stage in self._stages for registry in stage.registries()]
-
-
-@contextmanager
-def all_stages(directory: Path) -> Iterator[list[Stages]]:
-    """All of them, for one direction.
-
-    Args:
-        directory: For the logs of registries.
-    """
-    with mapped_schemas(directory) as schemas:
-        yield [Together(Marked(unique("storm-marked")), Transformed(), schemas)]
-
-
-@contextmanager
-def stages_both_ways(directory: Path, clusters: tuple[str, str] | None) -> Iterator[list[Stages]]:
-    """All of them, for each direction.
-
-    Args:
-        directory: For the logs of registries.
-        clusters: Their ids, if markers hold those, and not the name of the pipelines.
-    """
-    name = unique("storm-both")
-    back = (clusters[1], clusters[0]) if clusters else None
-    with mapped_schemas(directory) as schemas:
-        opposite = MappedSchemas(schemas.target, schemas.source)
-        yield [
-            Together(Marked(name, ids, echoes=False), Transformed(), each)
-            for ids, each in ((clusters, schemas), (back, opposite))
-        ]
 
 
 @contextmanager

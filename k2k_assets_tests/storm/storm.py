@@ -32,7 +32,8 @@ from k2k_assets_tests.storm.instances import home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.judging import await_groups, compare_groups, compare_records
 from k2k_assets_tests.storm.plan import Plan
-from k2k_assets_tests.storm.stages import Stages, all_stages, stages_both_ways
+from k2k_assets_tests.storm.staged import all_stages, stages_both_ways
+from k2k_assets_tests.storm.stages import Stages
 from k2k_assets_tests.storm.ways import GROUPS, PIPELINES, Way, ways_of
 from k2k_assets_tests.support.copying import commit_records
 from k2k_assets_tests.support.kafka import end_offsets
@@ -87,7 +88,7 @@ class Report:
             f"  faults     {sum(self.faults.values())}: {done}",
             f"  instances  {self.instances}, and {self.mappers} mappers",
             f"  records    {self.verdict.records} on the source, {self.verdict.copies} on the target, "
-            f"{self.verdict.commits} commit records",
+            f"{self.verdict.commits} commit records, {self.verdict.dead_letters} dead letters",
             f"  groups     {groups}, {self.groups.commits} of their commits on the target{self._answers()}",
             f"  verdict    {'nothing lost, doubled, reordered, torn or aborted' if not self.problems else 'WRONG'}",
         ]

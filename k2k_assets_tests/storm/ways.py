@@ -110,6 +110,7 @@ def _pipeline_file(
     if plan.engine == "dagster":
         sections["sync"]["window"] = "60 seconds"
         sections["index"]["interval"] = "30 seconds"
+    stages.write_beside(folder)
     features = {"exactlyOnce": "enabled" if plan.exactly_once else "disabled", "offsetMapping": "enabled"}
     return write_pipeline(
         folder,

@@ -125,12 +125,14 @@ class Verdict:
         records: Committed source records.
         copies: Records on the target.
         commits: Commit records.
+        dead_letters: Records of topics for dead letters.
         problems: What is wrong, in words.
     """
 
     records: int = 0
     copies: int = 0
     commits: int = 0
+    dead_letters: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __add__(self, other: Verdict) -> Verdict:
@@ -139,6 +141,7 @@ class Verdict:
             self.records + other.records,
             self.copies + other.copies,
             self.commits + other.commits,
+            self.dead_letters + other.dead_letters,
             [*self.problems, *other.problems],
         )
 

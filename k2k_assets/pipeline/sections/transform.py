@@ -116,6 +116,8 @@ class TransformRule(Section):
             fault("another onError than keep, where records are changed", hint=hint, shown=False)
         if self.python is not None and self.python.count(":") != 1:
             fault("module:function", at=("python",))
+        if self.python is None and "function_timeout" in self.model_fields_set:
+            fault("functionTimeout beside python, or neither", shown=False)
         return self
 
     def document(self, folders: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,7 +34,9 @@ _STACK_SECONDS = 0.5
 
 
 class FunctionProcess:
-    """The functions of a pipeline, in one process. Use it in one thread only: the process ends with that, too.
+    """Functions in one process, which ends with this object, and with the thread that started it.
+
+    Use it in one thread only.
 
     Args:
         functions: The functions.
@@ -131,6 +134,7 @@ class _Process:
                 stdout=2,  # what a function prints is seen, and disturbs no output
                 start_new_session=True,  # signals of a terminal are for its parent
             )
+        self._end = weakref.finalize(self, _end, self._process)
         with suppress(Closed):  # if the process has ended already, the first call finds out
             self._frames.send(Frame("functions", 0, json.dumps(known).encode()))
 
@@ -174,8 +178,7 @@ class _Process:
 
     def close(self) -> None:
         """Ends it."""
-        self._process.kill()
-        self._process.wait()
+        self._end()
         self._frames.close()
         self._stacks.close()
 
@@ -196,3 +199,8 @@ class _Process:
 
     def _size(self) -> int:
         return os.fstat(self._stacks.fileno()).st_size
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

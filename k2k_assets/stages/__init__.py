@@ -33,7 +33,7 @@ def isolated_functions_of(pipeline: Pipeline) -> IsolatedFunctions | None:
         return None
     from k2k_assets.stages.transform.isolated import IsolatedFunctions
 
-    return IsolatedFunctions(pipeline)
+    return IsolatedFunctions.of_pipeline(pipeline)
 
 
 def stages_of(

@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reasons.functions import FunctionTooSlow
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Header, Message
 from k2k_assets.stages.transform.batch import Batch
+from k2k_assets.stages.transform.isolated import IsolatedFunctions
 from k2k_assets.stages.transform.rules import Transforms
 
 Payload = bytes | None
+
+_FUNCTION_SECONDS = 30.0
 
 
 class ChangedRecord(NamedTuple):
@@ -58,17 +62,19 @@ class ChangeRules(NamedTuple):
 
 
 class Changes:
-    """Applies rules.
+    """Applies rules. Functions run in a process of their own: they get records, too, at which the copy was stopped.
 
     Args:
         rules: The rules.
+        function_seconds: How long a function may take for a batch, before it gets fewer records.
 
     Raises:
         Refused: They cannot be applied here.
     """
 
-    def __init__(self, rules: ChangeRules) -> None:
-        self._transforms = Transforms(rules.text, rules.folders)
+    def __init__(self, rules: ChangeRules, function_seconds: float = _FUNCTION_SECONDS) -> None:
+        functions = IsolatedFunctions.of_text(rules.text, rules.folders, function_seconds)
+        self._transforms = Transforms(rules.text, rules.folders, functions.call_of)
 
     def of(self, messages: Sequence[Message], own: Sequence[list[Header] | None]) -> list[ChangedRecord]:
         """What becomes of records.
@@ -97,18 +103,21 @@ class Changes:
         own: Sequence[list[Header] | None],
     ) -> list[ChangedRecord]:
         done: list[ChangedRecord] = []
+        most = len(offsets)
         while len(done) < len(offsets):
-            at = len(done)
-            batch = Batch(
-                source, offsets[at:], timestamps[at:], keys[at:], values[at:], [has or None for has in own[at:]]
-            )
+            at = slice(len(done), len(done) + most)
+            batch = Batch(source, offsets[at], timestamps[at], keys[at], values[at], [has or None for has in own[at]])
             self._transforms.apply(batch)
+            if batch.stopped and isinstance(batch.stopped[1], FunctionTooSlow):
+                most = len(batch.offsets) // 2 or len(offsets)
+                if len(batch.offsets) > 1:
+                    continue
             # The copy never passes a record that stops it. It has no copy to compare; what lies behind it may have one.
             end = batch.stopped[0] + 1 if batch.stopped else len(batch.offsets)
             done += [
                 ChangedRecord(key, value, None if has is None else list(made or ()), rule, has)
                 for key, value, has, made, rule in zip(
-                    batch.keys[:end], batch.values[:end], own[at:], batch.headers, batch.left_out, strict=False
+                    batch.keys[:end], batch.values[:end], own[at], batch.headers, batch.left_out, strict=False
                 )
             ]
         return done

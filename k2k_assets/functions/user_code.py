@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from k2k_assets.core.errors import Refused
@@ -80,13 +80,27 @@ def _module(name: str, folders: Sequence[str]) -> ModuleType:
         if name in sys.modules and _digests.get(name) == _digest(source):
             return sys.modules[name]
         module = importlib.util.module_from_spec(spec)
-        exec(compile(source, spec.origin or name, "exec"), module.__dict__)
+        _execute(name, module, compile(source, spec.origin or name, "exec"))
     except Refused:
         raise
     except (Exception, SystemExit) as error:  # whatever a module of others raises
         raise Refused(f"the module {name} cannot be imported: {type(error).__name__}: {error}") from error
-    sys.modules[name], _digests[name] = module, _digest(source)
+    _digests[name] = _digest(source)
     return module
+
+
+def _execute(name: str, module: ModuleType, code: CodeType) -> None:
+    """Executes a module; dataclasses in it, and others, look for it among the modules meanwhile, as in any import."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
 
 
 def _source_of(name: str, spec: ModuleSpec | None, module: ModuleType | None = None) -> bytes:

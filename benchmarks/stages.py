@@ -32,6 +32,7 @@ from k2k_assets.stages import Stage
 from k2k_assets.stages.headers import header_adder
 from k2k_assets.stages.marker import marker_stage
 from k2k_assets.stages.schema_mapping import SchemaMapper
+from k2k_assets.stages.transform.isolated import IsolatedFunctions
 from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.stage import TransformStage
 from k2k_assets.transport.chunk import Chunk
@@ -72,12 +73,14 @@ def stages() -> list[tuple[str, Stage, bool]]:
         ("filter by a header: every second record is left out", _with_headers(_transform(_BY_HEADER)), False),
         ("filter by a field of the value: every second one is left out", _with_json(_transform(_BY_FIELD)), False),
         ("mask a field of the value", _with_json(_transform(_MASK)), False),
-        ("a function that leaves out every second record", _transform({"python": f"{__name__}:every_second"}), False),
+        ("a function that leaves out every second record", _transform(_FUNCTION), False),
+        ("the same in a process of its own, as in slots: time, not CPU", _isolated(_FUNCTION), False),
     ]
 
 
 _BY_HEADER: dict[str, Any] = {"filter": {"header": "n", "equals": "0"}}
 _BY_FIELD: dict[str, Any] = {"filter": {"value": "order.n", "equals": 0}}
+_FUNCTION = {"python": "benchmarks.stages:every_second"}
 _MASK: dict[str, Any] = {"mask": [{"value": "order.email", "with": "***"}]}
 
 
@@ -89,6 +92,12 @@ def every_second(records: pa.RecordBatch) -> pa.RecordBatch:
 def _transform(rule: dict[str, Any]) -> Stage:
     rules = [TransformRule.model_validate({"pattern": ".*", **rule})]
     return TransformStage(Transforms(transform_text(rules, ()), ()), "orders-to-target")
+
+
+def _isolated(rule: dict[str, Any]) -> Stage:
+    text = transform_text([TransformRule.model_validate({"pattern": ".*", **rule})], ())
+    functions = IsolatedFunctions.of_text(text, (), timeout=300.0)
+    return TransformStage(Transforms(text, (), functions.call_of), "orders-to-target")
 
 
 def _with_headers(stage: Stage) -> Stage:

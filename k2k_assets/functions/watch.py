@@ -103,7 +103,7 @@ class CallWatch:
         if seconds >= self._next_warning:
             self._next_warning = seconds + min(seconds, _LONGEST_PAUSE)
             place = self._place()
-            limit = f"its topic is stopped after {self._limit:g} s (functionTimeout)"
+            limit = f"it may take {self._limit:g} s (functionTimeout)"
             self._warn(f"has been running for {seconds:.0f} s", f"{place and f'it is in {place}; '}{limit}")
 
     def abandoned(self) -> None:

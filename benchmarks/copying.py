@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.commits import read_span
 from benchmarks.driver_process import DriverProcess
-from benchmarks.lab import Lab, delete_topics
+from benchmarks.lab import Lab, delete_run
 from benchmarks.pipelines import DEFAULT, LARGE, Settings, write_pipeline
 from benchmarks.report import progress, say, table
 from benchmarks.sampling import Peak, Sampler, spark_processes
@@ -91,7 +91,7 @@ def copy(
     run = f"run-{next(_numbers)}"
     pipeline = write_pipeline(lab, run, load.topic, settings)
     with ExitStack() as stack:
-        stack.callback(lambda: delete_topics(lab.target, [t for t in lab.target.topics() if t.startswith(f"{run}.")]))
+        stack.callback(delete_run, lab, run)
         sampler = stack.enter_context(Sampler(lambda: {**spark_processes(driver.pid), **lab.broker_processes()}))
         driver.start(pipeline, telemetry=telemetry)
         outcome = driver.result(_RUN_SECONDS)

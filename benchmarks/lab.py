@@ -124,6 +124,11 @@ def delete_topics(cluster: Cluster, topics: Iterable[str]) -> None:
         wait_until(lambda: not names & set(cluster.topics()), _ADMIN_SECONDS, f"{names} to be gone")
 
 
+def delete_run(lab: Lab, run: str) -> None:
+    """Deletes all topics of a run on the target: their names begin with the run's."""
+    delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+
+
 def delete_records(cluster: Cluster, ends: Mapping[TopicPartition, int]) -> None:
     """Deletes all records below the given offsets; the topics stay."""
     before = [KafkaTopicPartition(tp.topic, tp.partition, end) for tp, end in ends.items()]

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from benchmarks.driver_process import DriverProcess
-from benchmarks.lab import Lab, create_topic, delete_topics
+from benchmarks.lab import Lab, create_topic, delete_run, delete_topics
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import say, table
 from benchmarks.sizes import Sizes
@@ -82,7 +82,7 @@ def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
             driver.result(_ARRIVAL_SECONDS)
             mapping = _mapping(lab, f"{run}.mappings", sizes.seconds)
             shown = [*row("k2k", settings.mode, rate, seen)[:-2], *mapping]
-            delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+            delete_run(lab, run)
             delete_topics(lab.source, [TOPIC])
             if number:
                 rows.append(shown)

@@ -23,7 +23,7 @@ import psutil
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from benchmarks.lab import Lab, delete_topics
+from benchmarks.lab import Lab, delete_run
 from benchmarks.pipelines import Settings, write_pipeline
 from benchmarks.report import progress, say, table
 from benchmarks.sizes import Load, Sizes
@@ -77,7 +77,7 @@ def _pair(lab: Lab, load: Load) -> tuple[Started, Started]:
     try:
         return start(lab, path, f"{run}.{load.topic}"), start(lab, path, None)
     finally:
-        _delete_targets(lab, run)
+        delete_run(lab, run)
 
 
 def _clicks(lab: Lab, load: Load, times: int) -> list[Started]:
@@ -122,11 +122,7 @@ def click(lab: Lab, webserver: Webserver, run: str, topic: str) -> Started:
         ended = time.time()
         return Started(eye.seen() - began, ended - began, python, java)
     finally:
-        _delete_targets(lab, run)
-
-
-def _delete_targets(lab: Lab, run: str) -> None:
-    delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+        delete_run(lab, run)
 
 
 def start(lab: Lab, pipeline: Path, target_topic: str | None) -> Started:

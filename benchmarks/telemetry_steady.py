@@ -23,7 +23,7 @@ from benchmarks import machine, report
 from benchmarks.commits import read_span
 from benchmarks.copying import Copied, copy
 from benchmarks.driver_process import DriverProcess
-from benchmarks.lab import Lab, delete_topics
+from benchmarks.lab import Lab, delete_run
 from benchmarks.pipelines import DEFAULT, LARGE, Settings, write_pipeline
 from benchmarks.sampling import Sampler, require_proc, spark_processes
 from benchmarks.sizes import FULL, Load
@@ -49,6 +49,10 @@ class Steady:
         """Of all roles."""
         return sum(self.cpu.values())
 
+    def of(self, role: str) -> float:
+        """Of a role, or of `all`."""
+        return self.all if role == "all" else self.cpu[role]
+
 
 def main() -> None:
     """Runs the benchmark."""
@@ -67,8 +71,7 @@ def main() -> None:
         copy(lab, driver, FULL.warm_up, Settings(exactly_once=True))
         off, on = _pairs(lab, driver, load, options.pairs, options.seconds, options.rate)
         full = {size: [copy(lab, driver, load, Settings(True, size)) for _ in range(3)] for size in (LARGE, DEFAULT)}
-    differences = [more.all - less.all for less, more in zip(off, on, strict=True)]
-    cost, error = mean(differences), stdev(differences) / len(differences) ** 0.5
+    cost, error = _difference("all", off, on)
     commits = mean(one.commits for one in (*off, *on))
     how = (
         f"{options.rate:,} B/s in records of 100 B, exactly once, {commits:.0f} commits a second; "
@@ -111,18 +114,19 @@ def _stretch(lab: Lab, driver: DriverProcess, load: Load, is_on: bool, seconds: 
         driver.stop()
         driver.result(_END_SECONDS)
     span = read_span(lab, run)
-    delete_topics(lab.target, [topic for topic in lab.target.topics() if topic.startswith(f"{run}.")])
+    delete_run(lab, run)
     cpu = sampler.cpu_seconds(begun, ended)
     return Steady({role: cpu.get(role, 0.0) / seconds * 1000 for role in _ROLES}, span.transactions / span.seconds)
 
 
-def _row(role: str, off: list[Steady], on: list[Steady]) -> list[str]:
-    def cpu(one: Steady) -> float:
-        return one.all if role == "all" else one.cpu[role]
+def _difference(role: str, off: list[Steady], on: list[Steady]) -> tuple[float, float]:
+    """What telemetry adds to the CPU of a role, and the standard error of that."""
+    differences = [more.of(role) - less.of(role) for less, more in zip(off, on, strict=True)]
+    return mean(differences), stdev(differences) / len(differences) ** 0.5
 
-    differences = [cpu(more) - cpu(less) for less, more in zip(off, on, strict=True)]
-    error = stdev(differences) / len(differences) ** 0.5
-    figures = mean(map(cpu, off)), mean(map(cpu, on)), mean(differences), error
+
+def _row(role: str, off: list[Steady], on: list[Steady]) -> list[str]:
+    figures = *(mean(one.of(role) for one in stretches) for stretches in (off, on)), *_difference(role, off, on)
     return [role, *(f"{figure:.1f}" for figure in figures)]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.object_folder import ObjectFolder
@@ -26,6 +25,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.support.conditional_s3 import BUCKET, conditional_s3_server
 from k2k_assets_tests.support.copying import assert_same_content
+from k2k_assets_tests.support.dagster_runs import last_verdicts, logged_events, of_everything
 from k2k_assets_tests.support.groups import commit, position
 from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.pipelines import write_pipeline
@@ -66,14 +66,10 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
 
 def materialize(pipeline: Pipeline, folder: Path) -> None:
     """Runs the pipeline's job, as `dagster job execute` does, until all is copied."""
-    names = AssetNames(pipeline.name)
-    config = folder / "config.yaml"
-    config.write_text(yaml.safe_dump({"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}))
     (folder / "dagster").mkdir(exist_ok=True)
     places = {"DAGSTER_HOME": str(folder / "dagster"), "K2K_PIPELINES": str(folder / "pipelines")}
-    command = ["dagster", "job", "execute", "-m", "k2k_assets.definitions", "-j", names.job, "-c", str(config)]
     ended = subprocess.run(
-        [sys.executable, "-m", *command],
+        [sys.executable, *of_everything(pipeline, folder)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, **places}, cwd=folder, timeout=280, check=False,
     )  # fmt: skip
@@ -102,8 +98,9 @@ def test_runs_keep_all_state_there_and_go_on_from_it(
     first, second = manifests
     assert first.number < second.number
     assert first.identity == second.identity, "the second run has gone on from the index of the first"
-    assert verdicts(tmp_path).items() >= dict.fromkeys(CHECKS, True).items()
-    assert all(verdicts(tmp_path).values())
+    verdicts = last_verdicts(tmp_path / "dagster")
+    assert verdicts.items() >= dict.fromkeys(CHECKS, True).items()
+    assert all(verdicts.values())
     assert {name.partition("/")[0] for name in ObjectFolder(home).names()} >= {"index", "discovery"}
     assert not (tmp_path / "user" / ".k2k").exists()
 
@@ -119,22 +116,9 @@ def await_next_record(servers: str, group: str, at: TopicPartition, value: bytes
     wait_until(reads_on_there, 30, f"{group} to stand before {value!r} in {at}")
 
 
-def events(folder: Path) -> list[dg.DagsterEvent]:
-    """All that the runs have logged, in order."""
-    with dg.DagsterInstance.from_config(str(folder / "dagster")) as instance:
-        runs = sorted(instance.get_run_records(), key=lambda record: record.create_timestamp)
-        entries = [entry for run in runs for entry in instance.all_logs(run.dagster_run.run_id)]
-    return [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-
-
 def shown(folder: Path, key: dg.AssetKey) -> dict[str, object]:
     """What the last materialization of an asset shows."""
-    found = [event for event in events(folder) if event.is_step_materialization and event.asset_key == key]
+    found = [
+        event for event in logged_events(folder / "dagster") if event.is_step_materialization and event.asset_key == key
+    ]
     return {name: value.value for name, value in found[-1].step_materialization_data.materialization.metadata.items()}
-
-
-def verdicts(folder: Path) -> dict[str, bool]:
-    """What each check said last."""
-    kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
-    found = [event.asset_check_evaluation_data for event in events(folder) if event.event_type == kind]
-    return {evaluation.check_name: evaluation.passed for evaluation in found}

@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dagster as dg
 import pytest
 import yaml
 from confluent_kafka.admin import AclOperation
@@ -21,13 +20,13 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import refresh
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
 from k2k_assets_tests.support import kafka
 from k2k_assets_tests.support.copying import assert_same_content
+from k2k_assets_tests.support.dagster_runs import last_verdicts, of_everything
 from k2k_assets_tests.support.groups import commit, held
 from k2k_assets_tests.support.secrets import SecretsSearch
 from k2k_assets_tests.support.secure import pem_texts, scram, secrets_of
@@ -70,17 +69,6 @@ class Programs:
             )  # fmt: skip
         assert ended.returncode == code, (name, printed.read_text())
         return printed.read_text()
-
-    def verdicts(self) -> dict[str, bool]:
-        """What the checks of Dagster's runs said."""
-        with dg.DagsterInstance.from_config(str(self.dagster_home)) as instance:
-            entries = [entry for run in instance.get_runs() for entry in instance.all_logs(run.run_id)]
-        evaluated = [
-            entry.dagster_event.asset_check_evaluation_data
-            for entry in entries
-            if entry.dagster_event and entry.dagster_event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION
-        ]
-        return {each.check_name: each.passed for each in evaluated}
 
 
 class World(NamedTuple):
@@ -134,14 +122,14 @@ def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secre
     with SecretsSearch(secrets, tmp_path) as search:
         programs.run("validate", main, "validate", "--connect", "-f", path)
         programs.run("start", main, "start", "--once", "-f", path, "-l", tmp_path / "ended")
-        programs.run("dagster", "dagster", "job", "execute", *_everything(path, tmp_path))
+        programs.run("dagster", *of_everything(pipeline, tmp_path)[1:])
         moved = held(world.fixture.servers("target"), world.group)
         programs.run("mapper", "k2k_assets.cli.offset_mapping", "start", "--once", "-f", path)
         at = ("--topic", world.topic, "--partition", 1, "--offset", 20)
         told = programs.run("tool", "k2k_assets.cli.tool", "translate", "-f", path, *at)
         programs.run("failing", main, "start", "--once", "-f", broken, "-l", tmp_path / "failed", code=3)
 
-    verdicts = programs.verdicts()
+    verdicts = last_verdicts(programs.dagster_home)
     assert verdicts.keys() > CHECKS.keys()
     assert all(verdicts.values()), verdicts
     source, target = world.fixture.servers("source"), world.fixture.servers("target")
@@ -184,14 +172,6 @@ def test_the_search_looks_into_databases(tmp_path: Path) -> None:
         database.execute("INSERT INTO snapshots VALUES (1, ?)", (zlib.compress(b"{" * 99 + b"s3cret-in-a-snapshot"),))
         database.commit()
     assert search.in_files() == {path}
-
-
-def _everything(path: Path, folder: Path) -> list[object]:
-    """What Dagster is told to run: all assets and checks of the pipeline, until it is caught up."""
-    names = AssetNames(load_pipeline([path]).name)
-    config = folder / "config.yaml"
-    config.write_text(yaml.safe_dump({"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}))
-    return ["-m", "k2k_assets.definitions", "-j", names.job, "-c", config]
 
 
 def _broken_copy(path: Path, folder: Path) -> Path:

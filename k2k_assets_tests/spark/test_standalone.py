@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -143,18 +144,23 @@ def test_without_an_executor_nothing_is_taken_over(
     assert assignment_records(clusters, load_pipeline([path]), "instance") == []
 
 
+def end_by_signal(process: subprocess.Popen[str], log: Path) -> None:
+    """Ends it, in time and with its Java."""
+    java = jvms(process)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, log.read_text()
+    assert time.monotonic() - asked < _ENDS_SECONDS
+    wait_until(lambda: not any(map(is_alive, java)), 20, "Java to end with it")
+
+
 def test_one_that_waits_for_executors_heeds_a_signal(
     tmp_path: Path, clusters: KafkaSandbox, cluster: StandaloneCluster
 ) -> None:
     path, log = pipeline_file(tmp_path, clusters, "enabled", cluster), tmp_path / "k2k.log"
     with started("-f", path, log=log) as process:
         await_words(process, log, "Spark has no executor yet")
-        java = jvms(process)
-        asked = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()
-        assert time.monotonic() - asked < _ENDS_SECONDS
-    wait_until(lambda: not any(map(is_alive, java)), 20, "Java to end with it")
+        end_by_signal(process, log)
     assert "nothing was copied" in log.read_text()
     assert "Traceback" not in log.read_text()
     assert assignment_records(clusters, load_pipeline([path]), "instance") == []
@@ -175,10 +181,5 @@ def test_one_that_waits_for_a_master_heeds_a_signal(tmp_path: Path, clusters: Ka
     with started("-f", path, log=log) as process:
         await_words(process, log, "delivery:")
         wait_until(lambda: jvms(process), _SECONDS, "Java to start")
-        java = jvms(process)
-        asked = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()
-        assert time.monotonic() - asked < _ENDS_SECONDS
-    wait_until(lambda: not any(map(is_alive, java)), 20, "Java to end with it")
+        end_by_signal(process, log)
     assert "Traceback" not in log.read_text()

@@ -53,7 +53,7 @@ test-brokers: setup ## The tests of copying, stops and takeovers on brokers of a
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m k2k_assets.sandbox
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" \
 		k2k_assets_tests/control k2k_assets_tests/coordination \
-		$(patsubst %,k2k_assets_tests/replication/test_%.py,older_brokers exactly_once at_least_once loud_stops takeover)
+		$(patsubst %,k2k_assets_tests/replication/%.py,running/test_older_brokers delivery/test_exactly_once delivery/test_at_least_once running/test_loud_stops writers/test_takeover)
 
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)
 	$(BIN)/python -m pytest -m ui k2k_assets_tests/ui

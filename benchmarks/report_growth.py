@@ -32,16 +32,16 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import TopicDescription
-from k2k_assets.orchestration.assets.report_schedule import run_window
-from k2k_assets.orchestration.assets.sync_run import SyncRun
+from k2k_assets.orchestration.assets.topics.sync_run import SyncRun
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.hooks import Copy, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
+from k2k_assets.orchestration.runs.report_schedule import run_window
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.events import ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
-from k2k_assets_tests.support.postgres import binaries, postgres
+from k2k_assets_tests.support.services.postgres import binaries, postgres
 
 HOUR, DAY = 3600, 86_400
 # Moved on each second of the hour.

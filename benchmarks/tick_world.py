@@ -30,7 +30,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index.manifest import Manifest, NotedPosition, switch
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.groups import commit
+from k2k_assets_tests.support.brokers.groups import commit
 
 # A partition has two files of this size for its indexes from its first record on.
 _BROKER_SETTINGS = {"log.index.size.max.bytes": "65536", "log.retention.check.interval.ms": "3600000"}

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from k2k_assets.replication.slot import slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import Running
-from k2k_assets_tests.support.order import FilesAndFolders, long_files_first
-from k2k_assets_tests.support.shared_clusters import shared_clusters
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.shared_clusters import shared_clusters
+from k2k_assets_tests.support.copies.copying import Running
+from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -119,8 +119,8 @@ def secure_clusters(_secure_clusters: KafkaSandbox) -> Iterator[KafkaSandbox]:
     """Two more, secured: TLS with SCRAM or client certificates, and ACLs. Started for the first test that asks.
 
     Tests act as the administrator by the addresses `source.mtls_servers` and `target.mtls_servers`; see
-    `k2k_assets_tests.support.secure` for users and ACLs. The folder `permissions` shares one pair; files elsewhere may
-    each cost one.
+    `k2k_assets_tests.support.brokers.secure` for users and ACLs. The folder `permissions` shares one pair; files
+    elsewhere may each cost one.
     """
     yield _secure_clusters
     _delete_topics(_secure_clusters)

@@ -21,7 +21,7 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.names import MAINTENANCE_JOB, AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 ROOT = Path(__file__).parent.parent
 # Nothing listens there, so a request to a broker would fail.

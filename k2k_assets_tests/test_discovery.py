@@ -15,9 +15,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.topics.create import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.storm.faults import FAULTS
-from k2k_assets_tests.support.command_lines import PROGRAMS, parse
+from k2k_assets_tests.support.suite.command_lines import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -176,7 +176,7 @@ def _wanted_topics() -> dict[str, WantedTopic]:
 
 
 def _features() -> Path:
-    return ROOT / "k2k_assets_tests" / "support" / "offset_mapping.yaml"
+    return ROOT / "k2k_assets_tests" / "support" / "copies" / "offset_mapping.yaml"
 
 
 def _make_targets() -> set[str]:

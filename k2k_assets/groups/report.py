@@ -146,3 +146,14 @@ class PollResult:
 
 def _left(end: int | None, offset: int) -> int | None:
     return None if end is None else max(0, end - offset)
+
+
+@dataclass(frozen=True, slots=True)
+class PollFailed:
+    """A failed poll; the mapper tries again.
+
+    Attributes:
+        reason: The error.
+    """
+
+    reason: str

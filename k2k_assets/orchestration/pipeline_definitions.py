@@ -14,18 +14,18 @@ import dagster as dg
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.assets.commit_log import commit_log_asset
-from k2k_assets.orchestration.assets.consumer_groups import consumer_group_assets
-from k2k_assets.orchestration.assets.group_positions import group_positions_asset
+from k2k_assets.orchestration.assets.groups.consumer_groups import consumer_group_assets
+from k2k_assets.orchestration.assets.groups.group_positions import group_positions_asset
 from k2k_assets.orchestration.assets.offset_mappings import offset_mappings_asset
 from k2k_assets.orchestration.assets.shown import ShownTopic, shown_groups, shown_topics
-from k2k_assets.orchestration.assets.sources import source_assets
-from k2k_assets.orchestration.assets.topics import topic_assets
+from k2k_assets.orchestration.assets.topics.replicated_topics import topic_assets
+from k2k_assets.orchestration.assets.topics.sources import source_assets
 from k2k_assets.orchestration.catalog import Catalog
 from k2k_assets.orchestration.checks.asset_checks import mapping_checks
 from k2k_assets.orchestration.checks.topic_checks import topic_checks
 from k2k_assets.orchestration.hooks import DEFAULT, AssetKind, AssetProps, Hooks
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.run_tags import asked_for_by_sensor
+from k2k_assets.orchestration.runs.run_tags import asked_for_by_sensor
 from k2k_assets.orchestration.sensors.offset_sensor import offset_sync_sensor
 from k2k_assets.orchestration.sensors.replication_sensor import replication_sensor
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource

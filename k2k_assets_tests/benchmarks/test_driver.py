@@ -10,9 +10,9 @@ import pytest
 from benchmarks.driver_process import DriverProcess
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import jvms
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import jvms
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -18,7 +18,7 @@ from benchmarks.offsets.traffic import Writer
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 
 # Markers at 3 and 6; on the target at 1 and 4.
 SOURCE = Content(array("q", [0, 1, 2, 4, 5, 7]), array("q", range(6)))

@@ -17,12 +17,12 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.cli.test_mapper_telemetry import MAPPER
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import K2K, await_copied, await_words, started
-from k2k_assets_tests.support.prometheus import prometheus
-from k2k_assets_tests.support.promql import RULES, queries, scraped_metrics, what_is_missing
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import K2K, await_copied, await_words, started
+from k2k_assets_tests.support.services.prometheus import prometheus
+from k2k_assets_tests.support.services.promql import RULES, queries, scraped_metrics, what_is_missing
 
 pytestmark = [
     pytest.mark.integration,

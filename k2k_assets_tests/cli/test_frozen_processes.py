@@ -22,11 +22,11 @@ from k2k_assets_tests.cli.commands.test_start_processes import (
     end,
     pipeline_file,
 )
-from k2k_assets_tests.support.copying import assert_exact_mappings, commit_records
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.processes import await_words, copy_workers, is_alive, started
-from k2k_assets_tests.support.verifying import verify
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.copying import assert_exact_mappings, commit_records
+from k2k_assets_tests.support.copies.numbered import NumberedWriter
+from k2k_assets_tests.support.copies.processes import await_words, copy_workers, is_alive, started
+from k2k_assets_tests.support.proof.verifying import verify
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 

@@ -16,9 +16,9 @@ from k2k_assets.cli.main import run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 K2K = [sys.executable, "-m", "k2k_assets.cli.main", "start"]
 

@@ -17,7 +17,7 @@ from k2k_assets.cli.streams import error_console
 from k2k_assets.core.log_fields import logged_with
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.spark.spark_settings import spark_conf
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.fixture

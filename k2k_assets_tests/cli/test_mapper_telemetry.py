@@ -15,13 +15,13 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.http_server import json_answer
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, end_offsets, produce, read_all, unique
-from k2k_assets_tests.support.otlp_collector import otlp_collector
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_words, started
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, end_offsets, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import await_words, started
+from k2k_assets_tests.support.services.http_server import json_answer
+from k2k_assets_tests.support.services.otlp_collector import otlp_collector
 
 MAPPER = (sys.executable, "-m", "k2k_assets.cli.offset_mapping")
 PREFIX = "k2k_offsetmapping_"

@@ -17,10 +17,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import connection
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held, member
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.groups import commit, held, member
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.committed import committed
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 OTHER_COMMANDS = {
     "set": ["-o", "orders:0:1"],

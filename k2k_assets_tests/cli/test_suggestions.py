@@ -13,7 +13,7 @@ from k2k_assets.cli.program import Program
 from k2k_assets.cli.suggestions import with_files
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import ACLS_HINT
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @click.command()

@@ -27,7 +27,7 @@ from k2k_assets.overrides.decide import Override, PartitionFacts
 from k2k_assets.translation import OffsetTranslator, TranslatedOffset, checkpoints
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, TranslatedPartition
 from k2k_assets_tests.status.records import commit_record
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 PLACE = ("--topic", "orders", "--partition", "3")
 

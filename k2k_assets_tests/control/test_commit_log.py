@@ -19,16 +19,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import (
-    Running,
-    assert_exact_mappings,
-    assert_same_content,
-    commit_records,
-    copy,
-    mapping_records,
-    told,
-)
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     OpenTransaction,
     Record,
@@ -39,8 +30,17 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import MODES
+from k2k_assets_tests.support.copies.copying import (
+    Running,
+    assert_exact_mappings,
+    assert_same_content,
+    commit_records,
+    copy,
+    mapping_records,
+    told,
+)
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
 

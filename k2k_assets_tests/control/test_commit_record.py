@@ -17,7 +17,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.plans import commit_record
 
 REASONS = [kind.example() for kind in ALL.values()]
 numbers = st.integers(0, 2**63 - 1)

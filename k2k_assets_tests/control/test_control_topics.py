@@ -12,8 +12,8 @@ from k2k_assets.control.control_settings import Settings, judge
 from k2k_assets.control.control_topics import control_topics, ensure_control_topics
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets_tests.support.kafka import create_topic
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 MAPPING = {"offsetMapping": "enabled"}
 

@@ -12,9 +12,9 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.control.test_golden_bytes import COMMIT
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00\x00\x07Hgroup", b"text", b"17", b"[]", b'{"offset":3}'])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.plans import commit_record
 
 SOURCES = [TopicPartition("t", p) for p in range(2)]
 

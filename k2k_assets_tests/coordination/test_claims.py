@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from k2k_assets.coordination import claims
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 IDS = [f"k2k.p.g.1.{n}" for n in range(6)]
 

@@ -18,7 +18,7 @@ from k2k_assets.coordination.liveness import (
     heartbeat_timeout_seconds,
     last_signs,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 GROUP, OWNER, TIMEOUT = "k2k.g", (7, 0), 15.0
 CLAIM = Claim("s", 0, "id", "claim", *OWNER, "orders")

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from k2k_assets_tests.coordination.claim_model import Model, Rules, explore, goes_on_for_ever
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.suite.storms import in_storms
 
 
 @pytest.mark.timeout(1800)

@@ -22,10 +22,10 @@ from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.librdkafka.transactional_sink import TransactionalSink
-from k2k_assets_tests.support.copying import assert_same_content, copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import assert_same_content, copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.suite.storms import in_storms
 
 pytestmark = pytest.mark.integration
 

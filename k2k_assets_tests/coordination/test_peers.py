@@ -14,7 +14,7 @@ from k2k_assets.coordination import peers as module
 from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 OURS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TOPIC_IDS = {OURS: "s", OTHER: "s"}

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.coordination.takeover import Takeover
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 P0, P1, NEW = (TopicPartition("t", number) for number in range(3))
 IDS = {P0: "s", P1: "s"}

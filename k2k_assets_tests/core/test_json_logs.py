@@ -15,7 +15,7 @@ from k2k_assets.core import log_fields
 from k2k_assets.core.json_logs import JsonFormatter, apply_asked, ask_for, format_of_call, is_json, line
 from k2k_assets.core.log_fields import about, logged_with
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 
 def record(message: str, *arguments: object, **more: Any) -> logging.LogRecord:

@@ -15,8 +15,8 @@ from s3fs import S3FileSystem  # type: ignore[import-untyped]
 from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.core.object_folder import ObjectFolder, _ensure_conditional
 from k2k_assets.core.state_path import StoreError
-from k2k_assets_tests.support import s3
-from k2k_assets_tests.support.conditional_s3 import BUCKET, conditional_s3_server
+from k2k_assets_tests.support.services import s3
+from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
 
 @pytest.fixture

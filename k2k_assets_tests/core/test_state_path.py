@@ -20,7 +20,7 @@ from k2k_assets.core.home import HOME_VARIABLE, discovery_file, index_directory,
 from k2k_assets.core.state_path import STORES, StatePath
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.verification.groups.turns import next_turn
-from k2k_assets_tests.support.s3 import BUCKET, s3_server
+from k2k_assets_tests.support.services.s3 import BUCKET, s3_server
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])

@@ -18,7 +18,7 @@ from k2k_assets import orchestration
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.telemetry.endpoint import application
 from k2k_assets.telemetry.health import Health
-from k2k_assets_tests.support.command_lines import PROGRAMS, parse
+from k2k_assets_tests.support.suite.command_lines import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"

@@ -14,8 +14,8 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.examples.test_deploy import IMAGE, ROOT
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

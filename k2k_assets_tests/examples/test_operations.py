@@ -13,9 +13,9 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.systemd import Service, service
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.services.systemd import Service, service
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "examples" / "deploy" / "systemd" / "k2k@.service"

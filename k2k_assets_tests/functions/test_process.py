@@ -23,7 +23,7 @@ from k2k_assets.functions.process import FunctionProcess
 from k2k_assets.functions.user_code import code_of, load_function
 from k2k_assets.functions.watch import RuleFunction
 from k2k_assets.transport.arrow_records import arrow_records
-from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.brokers.kafka import unique
 
 CODE = """
 import ctypes, os, re, signal, sys, time

@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.functions.user_code import code_of, load_function
-from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.brokers.kafka import unique
 
 WITH_A_DATACLASS = """
 from __future__ import annotations

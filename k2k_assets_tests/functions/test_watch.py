@@ -11,7 +11,7 @@ from k2k_assets.core.log_fields import fields_of
 from k2k_assets.functions.answers import FunctionTimedOut
 from k2k_assets.functions.watch import CallWatch, RuleFunction, place_of
 from k2k_assets_tests.functions.test_process import records
-from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 FUNCTION = RuleFunction("transform[2]", "rules:slow", "", 600.0)
 

@@ -17,11 +17,11 @@ from k2k_assets.groups.report import Line, PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.exactness import BothSides
-from k2k_assets_tests.support.groups import held
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import held
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.proof.exactness import BothSides
 
 EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
 

@@ -18,10 +18,10 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.fake_log import play
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.fake_log import play
 
 
 def test_the_replicator_passes_them_over() -> None:

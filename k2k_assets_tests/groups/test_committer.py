@@ -25,9 +25,9 @@ from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import CommittedOffset, GroupKind, GroupState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.groups import await_held, commit, delete_group, held, member
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.groups import await_held, commit, delete_group, held, member
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, delete_topic, produce, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -18,11 +18,11 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.exactness import BothSides
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import add_partitions, create_topic, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import add_partitions, create_topic, delete_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.proof.exactness import BothSides
 
 pytestmark = pytest.mark.integration
 

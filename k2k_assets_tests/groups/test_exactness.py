@@ -27,10 +27,8 @@ from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation.groups import Answer
-from k2k_assets_tests.support import groups
-from k2k_assets_tests.support.copying import Running, copy, dying_first
-from k2k_assets_tests.support.exactness import BothSides, Positions
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers import groups
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     Record,
     create_topic,
@@ -43,8 +41,10 @@ from k2k_assets_tests.support.kafka import (
     speed_up_compaction,
     unique,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.copies.copying import Running, copy, dying_first
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.proof.exactness import BothSides, Positions
+from k2k_assets_tests.support.suite.storms import in_storms
 
 pytestmark = pytest.mark.integration
 

@@ -26,10 +26,10 @@ from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.verification.groups.check import check_groups
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held, member
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held, member
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
 

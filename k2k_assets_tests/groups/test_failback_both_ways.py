@@ -10,10 +10,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.both_ways import both_ways, of_groups, settle, write_some
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, read_all, unique
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, read_all, unique
+from k2k_assets_tests.support.copies.both_ways import both_ways, of_groups, settle, write_some
+from k2k_assets_tests.support.copies.copying import copy
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -17,7 +17,7 @@ from k2k_assets.groups.decide import GroupDecision, Rules, decide_group
 from k2k_assets.kafka.groups import CommittedOffset, Ends
 from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 TP = TopicPartition("t", 0)
 PREFIX = "k2k_"

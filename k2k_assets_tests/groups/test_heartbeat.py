@@ -12,7 +12,7 @@ from k2k_assets.coordination import heartbeats
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.groups.heartbeat import mapper_heartbeats
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize(

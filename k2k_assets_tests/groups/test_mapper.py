@@ -24,9 +24,8 @@ from k2k_assets.groups.shard import Shard
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, line_of, polling, words
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, delete_group, held, member, position
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.groups import commit, delete_group, held, member, position
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     create_topic,
     delete_records,
@@ -35,7 +34,8 @@ from k2k_assets_tests.support.kafka import (
     produce,
     unique,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -18,10 +18,10 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 # The example in K2K's documentation.
 MAPPER_ONLY = {

@@ -18,9 +18,8 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.groups.mapper_world import EXACT, World, await_held, polling
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     OpenTransaction,
     Record,
@@ -30,7 +29,8 @@ from k2k_assets_tests.support.kafka import (
     topics,
     unique,
 )
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
 

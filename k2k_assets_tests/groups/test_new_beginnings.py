@@ -12,10 +12,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, delete_records, delete_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_records, delete_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -26,7 +26,9 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_checkpoint, translate_offsets
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.both_ways import (
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.both_ways import (
     OneWay,
     again_and_skipped,
     both_ways,
@@ -39,10 +41,8 @@ from k2k_assets_tests.support.both_ways import (
     topic_on_both,
     write_some,
 )
-from k2k_assets_tests.support.copying import copy, dying_first
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.copying import copy, dying_first
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from k2k_assets.groups.shard import CommitReport
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset, Fetched, GroupKind, GroupOffsets, GroupState
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 AT = TopicPartition("t", 0)
 

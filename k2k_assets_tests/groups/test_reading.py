@@ -27,8 +27,8 @@ from k2k_assets.kafka.groups import CommittedOffset, GroupKind
 from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.jars import fetch_jars
-from k2k_assets_tests.support.groups import commit, delete_group, member, open_offset_transaction
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, unique
+from k2k_assets_tests.support.brokers.groups import commit, delete_group, member, open_offset_transaction
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, unique
 
 pytestmark = pytest.mark.integration
 

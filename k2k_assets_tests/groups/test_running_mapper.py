@@ -1,4 +1,4 @@
-"""Reading groups that another mapper moves; `orchestration/assets/test_groups_on_clusters.py` uses real clusters."""
+"""Reading groups that another mapper moves; `test_groups_on_clusters.py` of Dagster's assets uses real clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 AT = TopicPartition("t", 0)
 

@@ -24,7 +24,9 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.both_ways import (
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import read_all, unique
+from k2k_assets_tests.support.copies.both_ways import (
     OneWay,
     again_and_skipped,
     both_ways,
@@ -37,10 +39,8 @@ from k2k_assets_tests.support.both_ways import (
     topic_on_both,
     write_some,
 )
-from k2k_assets_tests.support.copying import Running, copy, in_processes
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import read_all, unique
-from k2k_assets_tests.support.pipelines import MODES, NEVER_TIMED_OUT
+from k2k_assets_tests.support.copies.copying import Running, copy, in_processes
+from k2k_assets_tests.support.copies.pipelines import MODES, NEVER_TIMED_OUT
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

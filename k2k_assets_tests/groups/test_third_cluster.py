@@ -18,11 +18,11 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import translate_offsets
-from k2k_assets_tests.support.both_ways import OneWay, both_ways, interleave, settle, topic_on_both
-from k2k_assets_tests.support.copying import commit_records, copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.both_ways import OneWay, both_ways, interleave, settle, topic_on_both
+from k2k_assets_tests.support.copies.copying import commit_records, copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -29,8 +29,8 @@ from k2k_assets.kafka.cluster_rights import is_restricted_here
 from k2k_assets.kafka.group_reader import fetch_offsets, fetch_offsets_here
 from k2k_assets.kafka.groups import Fetched
 from k2k_assets.permissions.granted import is_restricted
-from k2k_assets_tests.support.kafka import SECONDS
-from k2k_assets_tests.support.scripted_broker import CLUSTER_ID, ScriptedBroker
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.scripted_broker import CLUSTER_ID, ScriptedBroker
 
 Fetch = Callable[[Cluster, list[str]], Fetched]
 

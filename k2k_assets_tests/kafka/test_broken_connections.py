@@ -13,9 +13,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.kafka_frames import Api
-from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.brokers.proxy import Fault, Proxy, Trouble
 
 pytestmark = pytest.mark.integration
 

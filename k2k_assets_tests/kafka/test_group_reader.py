@@ -14,8 +14,8 @@ from confluent_kafka.admin import ConsumerGroupListing
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import list_states
-from k2k_assets_tests.support.kafka import SECONDS
-from k2k_assets_tests.support.scripted_broker import ScriptedBroker
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.scripted_broker import ScriptedBroker
 
 
 @pytest.mark.parametrize(

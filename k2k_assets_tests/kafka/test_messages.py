@@ -7,8 +7,8 @@ import pytest
 from k2k_assets.kafka.messages import headers_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.raw_records import RawHeaders, produce_raw
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.brokers.raw_records import RawHeaders, produce_raw
 
 
 @pytest.mark.integration

@@ -16,8 +16,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import add_partitions, create_topic, produce, unique
-from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
+from k2k_assets_tests.support.brokers.kafka import add_partitions, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.second_node import TwoNodes, create_on_nodes
 
 P = [TopicPartition("t", number) for number in range(9)]
 CODES = [

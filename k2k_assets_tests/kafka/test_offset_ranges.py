@@ -7,7 +7,7 @@ import pytest
 from k2k_assets.kafka import offset_ranges
 from k2k_assets.kafka.offset_ranges import OffsetRange, ReadStalled, read_range
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, delete_records, end_offsets, produce, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_records, end_offsets, produce, unique
 
 pytestmark = pytest.mark.integration
 

@@ -16,10 +16,7 @@ from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Deleted, Replaced, TopicFollower, TopicLost, await_topic
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     OpenTransaction,
     add_partitions,
     create_topic,
@@ -28,6 +25,9 @@ from k2k_assets_tests.support.kafka import (
     produce,
     unique,
 )
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.fake_log import FakeLog, play
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -14,8 +14,8 @@ from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_ids import topic_id
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.scripted_broker import ScriptedBroker
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.brokers.scripted_broker import ScriptedBroker
 
 TRIED = {"2.16.1"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.spark.session import spark
 
 __all__ = ["spark"]
 

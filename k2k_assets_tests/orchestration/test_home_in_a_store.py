@@ -23,12 +23,12 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support.conditional_s3 import BUCKET, conditional_s3_server
-from k2k_assets_tests.support.copying import assert_same_content
-from k2k_assets_tests.support.dagster_runs import last_verdicts, logged_events, of_everything
-from k2k_assets_tests.support.groups import commit, position
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, position
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import assert_same_content
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.dagster.runs import last_verdicts, logged_events, of_everything
+from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(600)]
 

@@ -22,7 +22,7 @@ from k2k_assets.spark import lasting_spark
 from k2k_assets.spark.lasting_spark import LastingSpark, say_less_of_broken_connections
 from k2k_assets.spark.sessions import not_started
 from k2k_assets.spark.spark_settings import spark_conf
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,7 +154,7 @@ from pathlib import Path
 from k2k_assets.spark.sessions import build_session
 from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 def pipeline(**spark):
     return make_pipeline(Path(sys.argv[1]), "127.0.0.1:1", "127.0.0.1:1", ["a"], spark=spark)

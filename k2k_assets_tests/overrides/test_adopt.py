@@ -15,8 +15,17 @@ from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import OffsetTranslator
-from k2k_assets_tests.support import groups
-from k2k_assets_tests.support.copying import (
+from k2k_assets_tests.support.brokers import groups
+from k2k_assets_tests.support.brokers.kafka import (
+    Record,
+    create_topic,
+    delete_records,
+    produce,
+    read_all,
+    topics,
+    unique,
+)
+from k2k_assets_tests.support.copies.copying import (
     Running,
     commit_records,
     contents,
@@ -25,9 +34,8 @@ from k2k_assets_tests.support.copying import (
     mapping_records,
     told,
 )
-from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, read_all, topics, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.tool import run_tool
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.tool import run_tool
 
 pytestmark = pytest.mark.integration
 # Not older than the brokers' retention: it would remove them in the middle of a test.

@@ -16,9 +16,9 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.mirror_maker_offsets import read_mirror_maker
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import assert_same_content, commit_records, copy
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.copying import assert_same_content, commit_records, copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

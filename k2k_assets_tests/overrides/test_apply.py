@@ -24,8 +24,7 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
-from k2k_assets_tests.support.copying import Running, commit_records, copy, mapping_records, told
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     Record,
     create_topic,
     delete_records,
@@ -34,9 +33,10 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.storms import MODES
-from k2k_assets_tests.support.tool import run_tool
+from k2k_assets_tests.support.copies.copying import Running, commit_records, copy, mapping_records, told
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.tool import run_tool
+from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
 

@@ -23,8 +23,8 @@ from k2k_assets.overrides.decide import (
 from k2k_assets.overrides.records import commit_record, mapping_record
 from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
-from k2k_assets_tests.support import plans
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory import plans
 
 P0 = TopicPartition("t", 0)
 STOPPED = RecordsDeleted(P0, 20, 40)

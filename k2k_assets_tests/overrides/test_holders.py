@@ -18,9 +18,9 @@ from k2k_assets.control.assignment_records import (
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.overrides.holders import Holders, live_holders
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.fake_log import FakeLog, play
 
 GROUP, GENERATION = "k2k.g", 0
 P, Q = TopicPartition("orders", 0), TopicPartition("orders", 1)

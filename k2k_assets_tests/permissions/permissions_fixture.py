@@ -15,8 +15,8 @@ from k2k_assets.permissions.required import Permission, Program, required
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.principals import acls_of, allow, disallow, set_password
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.acl_commands import granted
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.acl_commands import granted
 
 Case = tuple[str, str, str]
 """Cluster, subject and operation of one of the permissions that are needed."""

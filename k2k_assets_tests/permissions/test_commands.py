@@ -15,8 +15,8 @@ from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceTyp
 from k2k_assets.cli.main import run
 from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets_tests.support.acl_commands import granted
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.acl_commands import granted
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.password": "hunter2"}
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from k2k_assets.permissions.required import PROGRAMS, needs
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 

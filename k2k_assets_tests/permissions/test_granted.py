@@ -15,7 +15,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.granted import Granted, may_use_transactional_id, on_groups_here, on_topics
 from k2k_assets.permissions.required import Operation
 from k2k_assets.transport.librdkafka import transport
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 WANTED: tuple[Operation, ...] = ("Read", "DescribeConfigs")
 

@@ -16,10 +16,10 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.principals import acls_of, binding
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.acl_commands import granted
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
-from k2k_assets_tests.support.kafka_tools import tool
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.acl_commands import granted
+from k2k_assets_tests.support.brokers.kafka_tools import tool
+from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content, copy
 
 pytestmark = [pytest.mark.integration, pytest.mark.storm]
 

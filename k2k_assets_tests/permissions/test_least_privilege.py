@@ -41,11 +41,11 @@ from k2k_assets_tests.permissions.permissions_fixture import (
     case_of,
     with_dead_letters,
 )
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.suite.storms import in_storms
 from k2k_assets_tests.telemetry.test_instruments import Metrics
 from k2k_assets_tests.telemetry.test_instruments import commit as commit_event
 

@@ -16,8 +16,8 @@ from k2k_assets.sandbox.principals import set_password
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.factory import BATCHES, SOURCES
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.secure import mtls, pem_texts, scram, secure_pipeline
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.secure import mtls, pem_texts, scram, secure_pipeline
 
 pytestmark = pytest.mark.integration
 

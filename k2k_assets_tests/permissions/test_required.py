@@ -15,7 +15,7 @@ from k2k_assets.permissions.principals import principal_of, who
 from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
 from k2k_assets.permissions.subjects import patterns
 from k2k_assets.pipeline import Pipeline
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 _ALL = {"offsetMapping": "enabled", "autoCreateTopics": "enabled", "autoCreateControlTopics": "enabled"}
 _LEAST = {

@@ -15,9 +15,9 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.slot.commit import committer
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import Running, assert_same_content, copy
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.suite.storms import in_storms
 
 pytestmark = pytest.mark.integration
 

@@ -16,10 +16,10 @@ from k2k_assets.sandbox import Broker
 from k2k_assets.sandbox.broker_settings import free_ports
 from k2k_assets.transport.factory import BATCHES, SOURCES
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content, copy
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, produce, unique
-from k2k_assets_tests.support.secure import write_secure_pipeline
-from k2k_assets_tests.support.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.secure import write_secure_pipeline
+from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content, copy
+from k2k_assets_tests.support.services.token_endpoint import AUDIENCE, ISSUER, TokenEndpoint
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -13,9 +13,16 @@ from k2k_assets.cli.main import run
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import REPLICATOR, acls_of
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.copying import assert_same_content, copy
-from k2k_assets_tests.support.secure import mtls, pem_texts, scram, secrets_of, secure_pipeline, write_secure_pipeline
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.secure import (
+    mtls,
+    pem_texts,
+    scram,
+    secrets_of,
+    secure_pipeline,
+    write_secure_pipeline,
+)
+from k2k_assets_tests.support.copies.copying import assert_same_content, copy
 
 pytestmark = pytest.mark.integration
 

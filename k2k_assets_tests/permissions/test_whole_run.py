@@ -24,12 +24,12 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import assert_same_content
-from k2k_assets_tests.support.dagster_runs import last_verdicts, of_everything
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.secrets import SecretsSearch
-from k2k_assets_tests.support.secure import pem_texts, scram, secrets_of
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.secure import pem_texts, scram, secrets_of
+from k2k_assets_tests.support.copies.copying import assert_same_content
+from k2k_assets_tests.support.dagster.runs import last_verdicts, of_everything
+from k2k_assets_tests.support.suite.secrets import SecretsSearch
 
 pytestmark = pytest.mark.integration
 

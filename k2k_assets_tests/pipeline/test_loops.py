@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.cli.main import run
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.loops import loops
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 ON = {"bidirectionalReplication": "enabled"}
 CLUSTER: dict[str, Any] = {"features": ON, "bidirectional": {"mode": "cluster"}}

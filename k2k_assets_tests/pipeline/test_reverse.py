@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.reverse import INFERRED, reverse_of
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 BOTH = {"bidirectionalReplication": "enabled", "offsetMapping": "enabled"}
 

@@ -17,12 +17,12 @@ from k2k_assets.verification.content.expected_headers import ClusterIds
 from k2k_assets.verification.content.record_pair import RecordPlace, differences_of, record_at
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import Record, create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.schema_records import KINDS
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.schema_records import KINDS
+from k2k_assets_tests.support.spark.session import spark
 from k2k_assets_tests.verification.world import NOW, World
 
 __all__ = ["spark"]

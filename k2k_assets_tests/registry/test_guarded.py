@@ -17,11 +17,11 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.registry import login_patience
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.copying import Running, commit_records, copy, told
-from k2k_assets_tests.support.guarded_registry import GuardedRegistry
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.schema_records import KINDS
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import Running, commit_records, copy, told
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.schema_records import KINDS
+from k2k_assets_tests.support.services.guarded_registry import GuardedRegistry
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

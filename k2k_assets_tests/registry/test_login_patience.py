@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets.registry.login_patience import PAUSES, LoginPatience
 from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
-from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 
 class Door:

@@ -18,8 +18,8 @@ from k2k_assets.registry.schemas import RegistryUnreachable, Schema, SchemaRefus
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.schema_records import KINDS, Kind
+from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

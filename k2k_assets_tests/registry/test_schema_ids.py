@@ -13,7 +13,7 @@ from k2k_assets.registry.schemas import (
     SchemaOfOthers,
     SchemaRefused,
 )
-from k2k_assets_tests.support.registries import RegistryInMemory
+from k2k_assets_tests.support.services.registries import RegistryInMemory
 
 VALUES = TopicFacet("orders", "copy.orders", "value")
 

@@ -15,10 +15,10 @@ from k2k_assets.registry.framing import PREFIX, id_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.copying import Running, assert_exact_mappings, copy, dying_first, told
-from k2k_assets_tests.support.kafka import ReadRecord, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline, of_small_transactions
-from k2k_assets_tests.support.schema_records import KINDS, Kind
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import Running, assert_exact_mappings, copy, dying_first, told
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, of_small_transactions
+from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

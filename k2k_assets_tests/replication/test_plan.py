@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import is_one_to_one, slot_of, slots_for, spread
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import sources
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import sources
 
 partitions = st.lists(st.builds(TopicPartition, st.text(max_size=8), st.integers(0, 200)), max_size=60, unique=True)
 

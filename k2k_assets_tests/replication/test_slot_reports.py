@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.replication.slot_reports import Greeting, LogLine, Report, SessionEnded, Statistics, line_of, report_of
 from k2k_assets.transport.client_statistics import ClientFigures
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 numbers = st.integers(0, 2**53)
 figures = st.dictionaries(st.text(), st.floats(0, 1e15))

@@ -12,7 +12,7 @@ import pytest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import free_ports, load_identity, random_id
-from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.brokers import kafka
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,15 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity, is_free
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.kafka import SECONDS, create_topic, delete_topic, topics, unique
-from k2k_assets_tests.support.order import with_own_clusters
-from k2k_assets_tests.support.shared_clusters import SharedBroker
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, delete_topic, topics, unique
+from k2k_assets_tests.support.brokers.shared_clusters import SharedBroker
+from k2k_assets_tests.support.suite.order import with_own_clusters
 
 _USER = """
 import sys
 from pathlib import Path
-from k2k_assets_tests.support.shared_clusters import shared_clusters
+from k2k_assets_tests.support.brokers.shared_clusters import shared_clusters
 with shared_clusters(Path(sys.argv[1])) as clusters:
     print(clusters.source_servers, clusters.target_servers, flush=True)
     sys.stdin.read()
@@ -87,5 +87,5 @@ def test_the_scheduler_knows_by_name_which_files_are_marked(request: pytest.Fixt
     file = "k2k_assets_tests/sandbox/test_broker.py"
     assert with_own_clusters([f"{file}::test_a_frozen_broker_answers_again"]) == {file}
     assert with_own_clusters([f"{file}::test_two_clusters_are_two"]) == set()
-    file = "k2k_assets_tests/replication/test_broker_restart.py"
+    file = "k2k_assets_tests/replication/running/test_broker_restart.py"
     assert with_own_clusters([f"{file}::test_a_killed_broker_that_comes_back[source-enabled]"]) == {file}

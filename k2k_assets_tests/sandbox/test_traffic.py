@@ -13,8 +13,8 @@ from k2k_assets.kafka.groups import GroupState
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.group_traffic import SAMPLE_GROUPS, following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.groups import held
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.groups import held
 
 # Other tests use the names of the sample topics too.
 pytestmark = [pytest.mark.integration, pytest.mark.own_clusters]

@@ -13,7 +13,7 @@ from k2k_assets.server import api as api_module
 from k2k_assets.server.pipeline_files import PipelineFiles
 from k2k_assets.server.serve import serve
 from k2k_assets_tests.server.asking import TOKEN, client
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 LIST = "/api/v1/pipelines"
 PAUSE = "/api/v1/pipelines/orders/pause"

@@ -15,7 +15,7 @@ from k2k_assets.core.stops.reason import KINDS
 from k2k_assets.server.changes import Changing
 from k2k_assets.server.documents import remedies
 from k2k_assets_tests.server.asking import client
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 ONE = "/api/v1/pipelines/orders"
 

@@ -20,11 +20,11 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import Running, copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, delete_records, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.tool_server import COMMAND, tool_server
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_records, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import Running, copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.services.tool_server import COMMAND, tool_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

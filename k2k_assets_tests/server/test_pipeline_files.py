@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.server.pipeline_files import PipelineFiles
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.server import watch as module
 from k2k_assets.server.watch import PipelineWatch
 from k2k_assets.status.copy_status import CopyStatus
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 STATUS = CopyStatus(1, [], None)
 

@@ -17,7 +17,7 @@ from k2k_assets.replication.driver import replicate as replicating
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.spark import coming_spark, lasting_spark
 from k2k_assets.spark.coming_spark import ComingSpark
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 class Played:

@@ -17,7 +17,7 @@ from k2k_assets.spark import connect_server
 from k2k_assets.spark.connect_server import await_connect_server
 from k2k_assets.spark.lasting_spark import LastingSpark
 from k2k_assets.spark.spark_settings import spark_conf
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from k2k_assets_tests.support.processes import is_alive
+from k2k_assets_tests.support.copies.processes import is_alive
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +22,7 @@ import psutil
 from pyspark import SparkContext
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
 from k2k_assets.spark.spark_settings import spark_conf
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 def pipeline(master):
     return make_pipeline(Path(sys.argv[1]), "127.0.0.1:1", "127.0.0.1:1", ["a"], spark={"master": master})

@@ -12,7 +12,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.spark.executors import is_counted
 from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets.spark.task_slots import cores_with
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 _PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 

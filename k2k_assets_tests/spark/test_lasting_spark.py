@@ -14,7 +14,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark import lasting_spark, slot_engines
 from k2k_assets.spark.lasting_spark import LastingSpark
 from k2k_assets.spark.slot_engines import ClassicSlots, SlotEngine, build_engine
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.storm]
 

@@ -18,11 +18,11 @@ import yaml
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_words, ensure_running, is_alive, jvms, started
-from k2k_assets_tests.support.spark_cluster import StandaloneCluster, kill_with_children, slots_on, standalone_cluster
-from k2k_assets_tests.support.takeovers import Flow, assert_all_copied, assignment_records, copied_to, topic_of
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import await_words, ensure_running, is_alive, jvms, started
+from k2k_assets_tests.support.copies.takeovers import Flow, assert_all_copied, assignment_records, copied_to, topic_of
+from k2k_assets_tests.support.spark.cluster import StandaloneCluster, kill_with_children, slots_on, standalone_cluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.task_slots import free_cores, task_slots
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize(

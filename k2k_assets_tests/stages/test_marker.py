@@ -13,8 +13,8 @@ from k2k_assets.stages import stages_of
 from k2k_assets.stages.marker import marker_stage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.headers import Headers
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 NAME = "__k2k_bidirectional"
 CLUSTERS = ("a", "b", "c")

@@ -13,8 +13,8 @@ from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.registries import RegistryInMemory
+from k2k_assets_tests.support.memory.fake_records import ListRecords
+from k2k_assets_tests.support.services.registries import RegistryInMemory
 
 BOTH: dict[Facet, bool] = {"key": True, "value": True}
 A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))

@@ -15,8 +15,8 @@ from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.stages import stages_of
 from k2k_assets.stages.headers import header_adder
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 ALL_KEPT = {"headerReplication": "enabled", "keepRecordCreationTimestamp": "enabled"}
 

@@ -23,9 +23,9 @@ from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.stage import TransformStage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.headers import Headers
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_records import ListRecords
+from k2k_assets_tests.support.suite.properties import examples
 
 T = TopicPartition("orders", 0)
 Payload = bytes | None

@@ -22,8 +22,8 @@ from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take
 from k2k_assets.transport.arrow_records import arrow_schema
 from k2k_assets.transport.headers import Headers
-from k2k_assets_tests.support.kafka import unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 T = TopicPartition("orders", 3)
 

@@ -12,10 +12,10 @@ from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status.latency import CommitLatency
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import Record
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.kafka import Record
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

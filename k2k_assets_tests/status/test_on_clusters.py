@@ -18,10 +18,10 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status.copy_reader import CopyReader
 from k2k_assets.status.copy_status import MovedGroups
 from k2k_assets.status.lag_reader import read_lags
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import Record
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.kafka import Record
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -17,8 +17,8 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import Continuous
-from k2k_assets_tests.support.slot_processes import SlotProcesses
-from k2k_assets_tests.support.unlucky import Mishap
+from k2k_assets_tests.support.copies.slot_processes import SlotProcesses
+from k2k_assets_tests.support.copies.unlucky import Mishap
 
 
 def main() -> int:

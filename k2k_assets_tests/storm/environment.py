@@ -28,11 +28,11 @@ from k2k_assets_tests.storm.fleet import Fleet
 from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.stages import Stages
-from k2k_assets_tests.support.copying import UNREADABLE
-from k2k_assets_tests.support.kafka import SECONDS, Record, add_partitions, admin, create_topic, send, unique
-from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.offsets_topic import OFFSETS_TOPIC
-from k2k_assets_tests.support.unlucky import NONE, Mishap
+from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, add_partitions, admin, create_topic, send, unique
+from k2k_assets_tests.support.brokers.offsets_topic import OFFSETS_TOPIC
+from k2k_assets_tests.support.copies.copying import UNREADABLE
+from k2k_assets_tests.support.copies.numbered import NumberedWriter
+from k2k_assets_tests.support.copies.unlucky import NONE, Mishap
 
 HELD_MS = 8000
 _WITH_EXECUTORS = 3

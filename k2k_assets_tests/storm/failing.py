@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from k2k_assets_tests.storm.stages import Stages
-from k2k_assets_tests.support.kafka import ReadRecord, Record, unique
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, unique
 
 _HEADER = ("storm-fails", b"yes")
 _FAILING = 0.03

@@ -15,7 +15,7 @@ from typing import Literal
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.environment import ENDINGS, Environment
 from k2k_assets_tests.storm.instances import Engine, Part
-from k2k_assets_tests.support.unlucky import NONE, Mishap
+from k2k_assets_tests.support.copies.unlucky import NONE, Mishap
 
 _MOST_TOPICS = 4
 _MOST_PARTITIONS = 6

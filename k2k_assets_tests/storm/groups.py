@@ -13,10 +13,10 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.background import Background
-from k2k_assets_tests.support.kafka import end_offsets
-from k2k_assets_tests.support.offsets_topic import group_commits
-from k2k_assets_tests.support.verifying_groups import GroupPartition, Held
+from k2k_assets_tests.support.brokers.kafka import end_offsets
+from k2k_assets_tests.support.brokers.offsets_topic import group_commits
+from k2k_assets_tests.support.proof.verifying_groups import GroupPartition, Held
+from k2k_assets_tests.support.suite.background import Background
 
 _COMMIT_SECONDS = 10.0
 # Of ten commits so many go forward, back to an earlier record, and to the end.

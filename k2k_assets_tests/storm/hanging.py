@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable
 
 from k2k_assets_tests.storm.journal import Journal
-from k2k_assets_tests.support.kafka import SECONDS, admin, end_offsets
-from k2k_assets_tests.support.kafka_tools import tool
+from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, end_offsets
+from k2k_assets_tests.support.brokers.kafka_tools import tool
 
 # Ten times as long as any transaction of a storm may last.
 _HANGS_SECONDS = 30.0

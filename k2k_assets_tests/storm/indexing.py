@@ -19,7 +19,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.index import IndexReader, IndexUnusable, update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.spark.sessions import build_session
-from k2k_assets_tests.support.copying import mapping_records
+from k2k_assets_tests.support.copies.copying import mapping_records
 
 _SECONDS = 180.0
 Pair = tuple[str, int, int, int]

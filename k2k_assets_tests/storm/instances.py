@@ -16,8 +16,8 @@ import psutil
 
 from k2k_assets import orchestration
 from k2k_assets.sandbox import supervisor
-from k2k_assets_tests.support.processes import K2K, copy_workers, executor_jvms, jvms
-from k2k_assets_tests.support.unlucky import NONE, Mishap
+from k2k_assets_tests.support.copies.processes import K2K, copy_workers, executor_jvms, jvms
+from k2k_assets_tests.support.copies.unlucky import NONE, Mishap
 
 Engine = Literal["spark", "processes", "dagster"]
 Kind = Engine | Literal["mapper"]

@@ -11,12 +11,12 @@ from k2k_assets_tests.storm.environment import Environment
 from k2k_assets_tests.storm.failing import problems_of_dead_letters
 from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.ways import Way
-from k2k_assets_tests.support.copying import mapping_records
-from k2k_assets_tests.support.kafka import ReadRecord, read_all
-from k2k_assets_tests.support.offsets_topic import group_commits
-from k2k_assets_tests.support.verifying import Verdict, verify
-from k2k_assets_tests.support.verifying_groups import Copies, GroupVerdict, Judge, misplaced, verify_commits
-from k2k_assets_tests.support.verifying_groups_both_ways import Said, SharedCopies, of_partition
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
+from k2k_assets_tests.support.brokers.offsets_topic import group_commits
+from k2k_assets_tests.support.copies.copying import mapping_records
+from k2k_assets_tests.support.proof.verifying import Verdict, verify
+from k2k_assets_tests.support.proof.verifying_groups import Copies, GroupVerdict, Judge, misplaced, verify_commits
+from k2k_assets_tests.support.proof.verifying_groups_both_ways import Said, SharedCopies, of_partition
 
 Judges = Mapping[TopicPartition, Judge]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from k2k_assets_tests.storm.failing import Failing
 from k2k_assets_tests.storm.stages import MappedSchemas, Marked, Stages, Together, Transformed, mapped_schemas
-from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.brokers.kafka import unique
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.both_ways import MARKER
-from k2k_assets_tests.support.kafka import Headers, ReadRecord, Record
+from k2k_assets_tests.support.brokers.kafka import Headers, ReadRecord, Record
+from k2k_assets_tests.support.copies.both_ways import MARKER
 
 _SCHEMAS = 12
 # Of the target's registry: so that an id that was not mapped is noticed.

@@ -35,10 +35,10 @@ from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.staged import all_stages, stages_both_ways
 from k2k_assets_tests.storm.stages import Stages
 from k2k_assets_tests.storm.ways import GROUPS, PIPELINES, Way, ways_of
-from k2k_assets_tests.support.copying import commit_records
-from k2k_assets_tests.support.kafka import end_offsets
-from k2k_assets_tests.support.verifying import Verdict
-from k2k_assets_tests.support.verifying_groups import GroupVerdict
+from k2k_assets_tests.support.brokers.kafka import end_offsets
+from k2k_assets_tests.support.copies.copying import commit_records
+from k2k_assets_tests.support.proof.verifying import Verdict
+from k2k_assets_tests.support.proof.verifying_groups import GroupVerdict
 
 _MOST_AT_ONCE = 4
 _RECOVERY_SECONDS = 150.0

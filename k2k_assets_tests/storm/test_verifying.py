@@ -11,8 +11,8 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.kafka import ReadRecord
-from k2k_assets_tests.support.verifying import PartitionCopy
+from k2k_assets_tests.support.brokers.kafka import ReadRecord
+from k2k_assets_tests.support.proof.verifying import PartitionCopy
 
 
 def record(name: int, offset: int, value: bytes = b"v") -> ReadRecord:

@@ -8,7 +8,7 @@ import pytest
 
 from k2k_assets_tests.storm.failing import Failing, problems_of_dead_letters
 from k2k_assets_tests.storm.stages import Together, Transformed
-from k2k_assets_tests.support.kafka import Headers, ReadRecord
+from k2k_assets_tests.support.brokers.kafka import Headers, ReadRecord
 
 FAILS: Headers = [("id", b"1"), ("storm-fails", b"yes")]
 

@@ -8,8 +8,8 @@ from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets_tests.storm.test_verifying import record
-from k2k_assets_tests.support.offsets_topic import GroupCommit
-from k2k_assets_tests.support.verifying_groups import Copies, Held, misplaced, verify_commits
+from k2k_assets_tests.support.brokers.offsets_topic import GroupCommit
+from k2k_assets_tests.support.proof.verifying_groups import Copies, Held, misplaced, verify_commits
 
 AT = TopicPartition("t", 0)
 # Records at source offsets 0 to 2 and 4. The target has them at 0 to 2 and 4; record 2 once more at 5, not mapped.

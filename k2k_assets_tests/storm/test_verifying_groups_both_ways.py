@@ -7,10 +7,10 @@ import pytest
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets_tests.support.kafka import ReadRecord
-from k2k_assets_tests.support.offsets_topic import GroupCommit
-from k2k_assets_tests.support.verifying_groups import Held, misplaced, verify_commits
-from k2k_assets_tests.support.verifying_groups_both_ways import Said, SharedCopies
+from k2k_assets_tests.support.brokers.kafka import ReadRecord
+from k2k_assets_tests.support.brokers.offsets_topic import GroupCommit
+from k2k_assets_tests.support.proof.verifying_groups import Held, misplaced, verify_commits
+from k2k_assets_tests.support.proof.verifying_groups_both_ways import Said, SharedCopies
 
 AT = TopicPartition("t", 0)
 COPY = ("copied", b"")

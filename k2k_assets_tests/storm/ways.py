@@ -13,9 +13,9 @@ from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.opposite import Opposite
 from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.stages import Stages
-from k2k_assets_tests.support.kafka import unique
-from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.copies.numbered import NumberedWriter
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 PIPELINES = "pipelines"
 GROUPS = 5

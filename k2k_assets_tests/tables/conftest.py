@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.spark.session import spark
 
 __all__ = ["spark"]

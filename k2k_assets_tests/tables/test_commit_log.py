@@ -13,7 +13,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.positions import PositionRow
 from k2k_assets.tables.commit_log import commit_log_frame, read_commit_log_table, write_commit_log
 from k2k_assets.tables.stored import BrokenTable, NoTable, directory_of
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.spark
 

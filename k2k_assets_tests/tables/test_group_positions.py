@@ -22,7 +22,7 @@ from k2k_assets.tables.group_positions import (
     write_group_positions,
 )
 from k2k_assets.tables.stored import BrokenTable, NoTable
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 ONE, OTHER, ALL = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("copy", 0)
 _POSITION = GroupPosition("readers", "copy", 0, 7, 3, "exact", "a", 0, 5, 2)

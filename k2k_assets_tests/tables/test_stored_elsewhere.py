@@ -14,7 +14,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.tables import stored
 from k2k_assets.tables.commit_log import commit_log_frame, read_commit_log_table, write_commit_log
 from k2k_assets.tables.stored import NoTable
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.tables.test_commit_log import _POSITION, _UNKNOWN
 
 pytestmark = pytest.mark.spark

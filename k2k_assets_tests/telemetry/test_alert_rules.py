@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets_tests.support.prometheus import program
-from k2k_assets_tests.support.promql import DASHBOARD, EXAMPLES, Needs, needs, queries, rules, what_is_missing
+from k2k_assets_tests.support.services.prometheus import program
+from k2k_assets_tests.support.services.promql import DASHBOARD, EXAMPLES, Needs, needs, queries, rules, what_is_missing
 
 FOLDER = EXAMPLES / "prometheus"
 

@@ -20,8 +20,8 @@ from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded
 from k2k_assets.telemetry.exported_logs import exporting_logs
 from k2k_assets.telemetry.report_server import ReportListeners, report_server
-from k2k_assets_tests.support.otlp_collector import otlp_collector
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.services.otlp_collector import otlp_collector
 from k2k_assets_tests.telemetry.test_reports import Heard
 
 ORDERS = TopicPartition("orders", 3)

@@ -20,7 +20,7 @@ from k2k_assets.telemetry import lag_seconds
 from k2k_assets.telemetry.endpoint import endpoint
 from k2k_assets.telemetry.health import SILENT_SECONDS, HealthWatch
 from k2k_assets.telemetry.lag_seconds import LagSeconds
-from k2k_assets_tests.support.http_server import json_answer
+from k2k_assets_tests.support.services.http_server import json_answer
 
 ORDERS, RETURNS = TopicPartition("orders", 0), TopicPartition("returns", 1)
 

@@ -22,7 +22,7 @@ from k2k_assets.replication.driver.events import (
 )
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.telemetry.instruments import CopyInstruments
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.telemetry.pages import named_in
 from k2k_assets_tests.telemetry.readings import Labels, Reading
 

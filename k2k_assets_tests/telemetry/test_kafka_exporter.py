@@ -13,8 +13,8 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
-from k2k_assets_tests.support.kafka import read_all, topics, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import read_all, topics, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.telemetry.test_instruments import ORDERS, Metrics, commit
 
 

@@ -15,7 +15,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.driver.events import Committed
 from k2k_assets.telemetry.exporting import exporting
 from k2k_assets.telemetry.last_exports import EACH_SECONDS, TOGETHER_SECONDS, LastExports
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 def test_all_together_have_some_seconds_and_each_has_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.telemetry.endpoint import endpoint
 from k2k_assets.telemetry.mapper_health import MapperWatch
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.http_server import json_answer
-from k2k_assets_tests.support.polls import poll
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.polls import poll
+from k2k_assets_tests.support.services.http_server import json_answer
 
 GOOD = {"a": CommitDecision.EXACT, "b": CommitDecision.AHEAD}
 

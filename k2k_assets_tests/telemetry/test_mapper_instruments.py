@@ -15,11 +15,11 @@ from k2k_assets.telemetry.group_states import GROUP_STATES, group_states
 from k2k_assets.telemetry.index_ends import IndexEnds
 from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.metric_records import MOST_POINTS, metric_records
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.mapping_topic import CLUSTERS, GROUP, TOPIC, mapping_record
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.polls import poll
-from k2k_assets_tests.support.stored_index import StoredIndex, stored_index
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.mapping_topic import CLUSTERS, GROUP, TOPIC, mapping_record
+from k2k_assets_tests.support.memory.polls import poll
+from k2k_assets_tests.support.memory.stored_index import StoredIndex, stored_index
 from k2k_assets_tests.telemetry.pages import named_in
 from k2k_assets_tests.telemetry.readings import Labels, Reading
 

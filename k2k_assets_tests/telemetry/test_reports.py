@@ -22,7 +22,7 @@ from k2k_assets.telemetry.report_server import report_server
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientFigures
 from k2k_assets.transport.errors import Restart
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.telemetry.pages import named_in
 from k2k_assets_tests.telemetry.readings import Labels, Reading
 from k2k_assets_tests.transport.test_client_statistics import document

@@ -17,9 +17,9 @@ from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.replication.driver.events import Committed, GenerationStarted
 from k2k_assets.replication.slot_reports import Greeting, SessionEnded
 from k2k_assets.telemetry.tracing import COMMITS_A_SECOND, CopySpans, PollSpans, TracedReports, tracing
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.polls import poll
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.polls import poll
 
 ORDERS = TopicPartition("orders", 0)
 MS = 1_000_000

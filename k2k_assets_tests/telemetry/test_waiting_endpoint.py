@@ -15,8 +15,8 @@ from k2k_assets.telemetry.health import HealthWatch
 from k2k_assets.telemetry.mapper_health import MapperWatch
 from k2k_assets.telemetry.metering import metering
 from k2k_assets.telemetry.settings import TelemetrySettings
-from k2k_assets_tests.support.http_server import json_answer
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.services.http_server import json_answer
 
 
 def test_it_answers_when_whoever_has_the_address_has_ended() -> None:

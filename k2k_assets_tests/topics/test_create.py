@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.create import WantedTopic, create_topics, grow_topics
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 class SlowCluster:

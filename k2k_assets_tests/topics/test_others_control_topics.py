@@ -27,9 +27,9 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.topics.others_control_topics import is_control_key
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets_tests.control.test_golden_bytes import COMMIT
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize(

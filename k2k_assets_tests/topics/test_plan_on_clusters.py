@@ -18,10 +18,10 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import acls_of, binding
 from k2k_assets.topics.wanted import TopicSettings, topic_settings
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture
-from k2k_assets_tests.support import kafka, secure
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, set_config, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers import kafka, secure
+from k2k_assets_tests.support.brokers.kafka import create_topic, set_config, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.topics.selection import resolve_topics
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 INTERNAL = {
     "__internal": 1,

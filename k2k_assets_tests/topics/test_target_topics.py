@@ -12,8 +12,8 @@ from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.kafka.cluster import Cluster, ConfigValue
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.topics.create import WantedTopic
 from k2k_assets.topics.wanted import MIN_ISR, TargetTopic, TopicSettings, wanted_topic
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 def of(

@@ -1,5 +1,5 @@
 """Fixtures of the translation tests."""
 
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.spark.session import spark
 
 __all__ = ["spark"]

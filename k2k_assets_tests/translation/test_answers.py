@@ -14,7 +14,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.translation.answers import PositionAnswers, on_source, on_target
 from k2k_assets.translation.routes import Routes, Standing, newest_ids
-from k2k_assets_tests.support.offset_model import target
+from k2k_assets_tests.support.memory.offset_model import target
 
 
 def _routes(targets: dict[str, str] | None = None, same: bool = True, **starts: dict[TopicPartition, int]) -> Routes:

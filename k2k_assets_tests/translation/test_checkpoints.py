@@ -14,7 +14,7 @@ from k2k_assets.mapping.live.live import Cut
 from k2k_assets.translation.checkpoints import checkpoint
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.translator import OffsetTranslator
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 S0, T0, T1 = TopicPartition("s", 0), TopicPartition("t", 0), TopicPartition("t", 1)
 

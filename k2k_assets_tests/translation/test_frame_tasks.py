@@ -21,7 +21,7 @@ from k2k_assets.translation import frame_tasks
 from k2k_assets.translation.answers import nowhere, on_source, on_target
 from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps
 from k2k_assets.translation.routes import Routes, Standing
-from k2k_assets_tests.support.mapping_topic import (
+from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
     LocalIndex,
     folded_at_once,
@@ -29,8 +29,8 @@ from k2k_assets_tests.support.mapping_topic import (
     mapping_record,
     unique_root,
 )
-from k2k_assets_tests.support.offset_model import target
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.offset_model import target
+from k2k_assets_tests.support.suite.properties import examples
 
 ROUTES = {
     same: Routes(CLUSTERS[0], {"s": "t"}, same, Standing({"s": "sid"}, {}), Standing({"t": "tid"}, {}))

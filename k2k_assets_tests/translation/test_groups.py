@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import Answer, CopiedAtCut, translate_groups
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ONE_TO_ONE = Routing(topic=SinkTopic(prefix="x."), partition="source")

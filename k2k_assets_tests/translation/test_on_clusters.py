@@ -26,10 +26,10 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import OffsetTranslator, TranslatedOffset, translate_checkpoint, translate_frame, translator
 from k2k_assets.translation import frame as frame_module
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import ReadRecord, Record, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -6,7 +6,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SOURCE = TopicPartition("orders", 3)
 

@@ -11,7 +11,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka import clients
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientKind, ClientStatistics, figures_of
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 
 
 def broker(nodeid: int, **more: Any) -> dict[str, Any]:

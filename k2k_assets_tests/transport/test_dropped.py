@@ -14,8 +14,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.dropped import DroppedRecords
 from k2k_assets.transport.rewritten import RewrittenColumns
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.fake_records import ListRecords
+from k2k_assets_tests.support.suite.properties import examples
 
 SOURCE = TopicPartition("orders", 3)
 

@@ -6,7 +6,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import Delivery
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SOURCE, OTHER, UNSEEN = (TopicPartition("t", partition) for partition in range(3))
 

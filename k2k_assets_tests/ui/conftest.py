@@ -19,10 +19,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, produce
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
 # Longest time until the UI shows an event.
 PATIENCE_MS = 120_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from k2k_assets_tests.support.kafka import read_all, topics
+from k2k_assets_tests.support.brokers.kafka import read_all, topics
 from k2k_assets_tests.ui.conftest import Project, Ui
 
 pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]

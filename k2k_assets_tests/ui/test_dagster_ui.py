@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 from playwright.sync_api import expect
 
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, end_offsets, produce, read_all
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, end_offsets, produce, read_all
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, World
 
 # Other tests use the names of its topics and groups too.

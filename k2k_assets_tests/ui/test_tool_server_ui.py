@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, delete_records, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.tool_server import tool_server
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_records, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.services.tool_server import tool_server
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, pictures
 
 pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.timeout(300)]

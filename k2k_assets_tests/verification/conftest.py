@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.hand_copy import hand_copy
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.hand_copy import hand_copy
+from k2k_assets_tests.support.spark.session import spark
 from k2k_assets_tests.verification.world import World
 
 __all__ = ["spark"]

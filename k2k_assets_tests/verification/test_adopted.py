@@ -13,16 +13,16 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import MappingIndex, update_index
-from k2k_assets.orchestration.assets.group_sync import limited_to
+from k2k_assets.orchestration.assets.groups.group_sync import limited_to
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
 from k2k_assets_tests.overrides.test_adopt import FITS, Migration
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.copies.copying import copy
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 

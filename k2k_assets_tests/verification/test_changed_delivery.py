@@ -14,10 +14,10 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.copying import copy, told
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.killed_instance import run_and_kill
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import copy, told
+from k2k_assets_tests.support.copies.killed_instance import run_and_kill
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

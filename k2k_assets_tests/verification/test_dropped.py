@@ -15,20 +15,20 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
-from k2k_assets.orchestration.assets.group_sync import limited_to
+from k2k_assets.orchestration.assets.groups.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.content.tally import DROPPED_WRONGLY, NOT_COPIED, NOT_DROPPED
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Verdict
-from k2k_assets_tests.support.both_ways import MARKER, OneWay, both_ways, marks, settle, write_some
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import Headers, Record, create_topic, read_all, unique
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
-from k2k_assets_tests.support.raw_records import produce_raw
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import Headers, Record, create_topic, read_all, unique
+from k2k_assets_tests.support.brokers.raw_records import produce_raw
+from k2k_assets_tests.support.copies.both_ways import MARKER, OneWay, both_ways, marks, settle, write_some
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]

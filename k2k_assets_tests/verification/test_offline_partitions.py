@@ -19,11 +19,11 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import await_held, commit
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.second_node import TwoNodes, create_on_nodes
+from k2k_assets_tests.support.brokers.groups import await_held, commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.brokers.second_node import TwoNodes, create_on_nodes
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.hand_copy import hand_copy
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     OpenTransaction,
     Record,
     add_partitions,
@@ -27,7 +26,8 @@ from k2k_assets_tests.support.kafka import (
     set_config,
     unique,
 )
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.copies.hand_copy import hand_copy
+from k2k_assets_tests.support.suite.storms import in_storms
 from k2k_assets_tests.verification.world import NOW, RECORDS, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]

@@ -10,7 +10,7 @@ from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.plans import commit_record
 
 
 def test_what_was_never_copied_is_in_doubt() -> None:

@@ -22,9 +22,9 @@ from k2k_assets.topics.wanted import TargetTopic
 from k2k_assets.verification import topic_settings
 from k2k_assets.verification.topic_settings import check_topic_settings
 from k2k_assets.verification.verdict import Judgement
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, set_config, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, set_config, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

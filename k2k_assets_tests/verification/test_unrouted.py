@@ -16,10 +16,10 @@ from k2k_assets.orchestration.sensors.observation import observe
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

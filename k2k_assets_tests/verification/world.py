@@ -11,8 +11,8 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Verdict
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import Record, produce
+from k2k_assets_tests.support.brokers.kafka import Record, produce
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
 
 # Not older than the brokers' retention, which would delete them in the middle of a test.
 NOW = int(time.time() * 1000) - 60_000

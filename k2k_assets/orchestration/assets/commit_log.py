@@ -12,8 +12,8 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import routes_version
 from k2k_assets.orchestration.failures import failures_as_messages
-from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.lag import PartitionLag, total_lag
 from k2k_assets.status.lag_reader import read_lags

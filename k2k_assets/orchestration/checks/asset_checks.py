@@ -15,9 +15,9 @@ import dagster as dg
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.failures import failures_as_messages
-from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.run_heartbeats import run_heartbeats
+from k2k_assets.orchestration.runs.interruption import interruptible
+from k2k_assets.orchestration.runs.run_heartbeats import run_heartbeats
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Offender, Verdict, VerifiedPosition

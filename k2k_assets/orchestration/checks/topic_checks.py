@@ -15,8 +15,8 @@ from k2k_assets.control.pauses import PauseReader
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.checks.asset_checks import asset_check_result
 from k2k_assets.orchestration.failures import failures_as_messages
-from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on

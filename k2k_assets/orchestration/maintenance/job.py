@@ -10,7 +10,6 @@ from pydantic import Field
 
 from k2k_assets.core.words import plural
 from k2k_assets.orchestration.failures import failures_as_messages
-from k2k_assets.orchestration.interruption import interruptible
 from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, Ours, keep_days
 from k2k_assets.orchestration.names import (
@@ -20,6 +19,7 @@ from k2k_assets.orchestration.names import (
     MAINTENANCE_TAGS,
     AssetNames,
 )
+from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.orchestration.sensors.replication_sensor import default_status
 
 # At night, and not on the full hour, when most other schedules run.

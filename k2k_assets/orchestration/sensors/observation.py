@@ -23,7 +23,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.mapping.index.roots import root_of
-from k2k_assets.orchestration.assets.topic_report import out_of_step
+from k2k_assets.orchestration.assets.topics.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
 Positions = list[int | None]

@@ -9,8 +9,8 @@ import dagster as dg
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
-from k2k_assets.orchestration.assets.report_schedule import group_run_window
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.runs.report_schedule import group_run_window
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.orchestration.sensors.next_run_decision import MOVING_GROUPS, WatchCursor, decide_sync
 from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status, staying_run

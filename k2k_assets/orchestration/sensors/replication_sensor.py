@@ -17,15 +17,15 @@ from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
-from k2k_assets.orchestration.assets.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
-from k2k_assets.orchestration.assets.topic_report import topic_report
+from k2k_assets.orchestration.assets.topics.topic_report import topic_report
 from k2k_assets.orchestration.checks.asset_checks import mappings_of
 from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
-from k2k_assets.orchestration.run_heartbeats import SILENT_SECONDS
-from k2k_assets.orchestration.run_tags import window_tags
+from k2k_assets.orchestration.runs.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
+from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
+from k2k_assets.orchestration.runs.run_tags import window_tags
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync

@@ -8,7 +8,7 @@ from typing import Literal
 import dagster as dg
 
 from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
-from k2k_assets.orchestration.run_tags import window_of
+from k2k_assets.orchestration.runs.run_tags import window_of
 from k2k_assets.orchestration.sensors.next_run_decision import ActiveRun, EndedRun, SyncFacts
 from k2k_assets.pipeline import Pipeline
 

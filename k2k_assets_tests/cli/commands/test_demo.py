@@ -22,7 +22,7 @@ from k2k_assets.sandbox.readings import READINGS
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.sandbox.traffic import SAMPLE_TOPICS, sample_topics, write_sample_traffic
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support import kafka
+from k2k_assets_tests.support.brokers import kafka
 
 README = Path(__file__).parents[3] / "README.md"
 _DEMO = [sys.executable, "-m", "k2k_assets.cli.main", "demo"]

@@ -17,8 +17,8 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import pipeline_file
 from k2k_assets.sandbox.broker_settings import is_free
 from k2k_assets.sandbox.traffic import SAMPLE_TOPICS
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import copy
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.copying import copy
 
 _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
 

@@ -34,9 +34,9 @@ from k2k_assets.replication.driver.outcome import Outcome, PartitionOutcome, Top
 from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import Extent
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_copied, started
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import await_copied, started
 
 EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
 

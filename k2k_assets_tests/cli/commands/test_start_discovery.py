@@ -21,8 +21,8 @@ from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -15,12 +15,12 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.functions import child
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import commit_records, copy
-from k2k_assets_tests.support.kafka import produce, read_all
-from k2k_assets_tests.support.pipelines import MODES
-from k2k_assets_tests.support.processes import await_copied, await_words, copy_workers, is_alive, started
-from k2k_assets_tests.support.transformed import assert_transformed, transforming
-from k2k_assets_tests.support.unruly import correct, function_beside, through_upper, topic_of_slot
+from k2k_assets_tests.support.brokers.kafka import produce, read_all
+from k2k_assets_tests.support.copies.copying import commit_records, copy
+from k2k_assets_tests.support.copies.pipelines import MODES
+from k2k_assets_tests.support.copies.processes import await_copied, await_words, copy_workers, is_alive, started
+from k2k_assets_tests.support.copies.transformed import assert_transformed, transforming
+from k2k_assets_tests.support.copies.unruly import correct, function_beside, through_upper, topic_of_slot
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -19,10 +19,10 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.copying import assert_exact_mappings, assert_same_content
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.processes import K2K
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.processes import K2K
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

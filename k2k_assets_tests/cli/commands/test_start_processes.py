@@ -13,12 +13,12 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import assert_exact_copy, commit_records, copy
-from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
-from k2k_assets_tests.support.numbered import NumberedWriter
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_words, ensure_running, started
-from k2k_assets_tests.support.verifying import verify
+from k2k_assets_tests.support.brokers.kafka import create_topic, end_offsets, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.copying import assert_exact_copy, commit_records, copy
+from k2k_assets_tests.support.copies.numbered import NumberedWriter
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import await_words, ensure_running, started
+from k2k_assets_tests.support.proof.verifying import verify
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

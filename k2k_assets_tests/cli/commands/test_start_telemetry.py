@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from k2k_assets.cli.main import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.http_server import json_answer
-from k2k_assets_tests.support.kafka import create_topic, delete_topic, produce, read_all, unique
-from k2k_assets_tests.support.otlp_collector import OtlpCollector, otlp_collector
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.processes import await_copied, await_words, copy_workers, started
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.processes import await_copied, await_words, copy_workers, started
+from k2k_assets_tests.support.services.http_server import json_answer
+from k2k_assets_tests.support.services.otlp_collector import OtlpCollector, otlp_collector
 
 FIRST, MORE = 3000, 40
 

@@ -29,8 +29,8 @@ from k2k_assets.status import copy_reader
 from k2k_assets.status.copy_status import CopiedTopic, CopyStatus, MovedGroup, MovedGroups
 from k2k_assets.status.document import status_document
 from k2k_assets.status.lag import PartitionLag, TotalLag
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 NOW = 1_700_000_000_000
 PAGE = Path(__file__).parents[3] / "docs" / "status.md"

@@ -10,8 +10,8 @@ import pytest
 from k2k_assets.cli.main import run
 from k2k_assets.kafka import connection
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support import kafka
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 
 def lines(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from k2k_assets.cli.main import run
 from k2k_assets.java.find import find_java
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets_tests.support.secure import write_secure_pipeline
+from k2k_assets_tests.support.brokers.secure import write_secure_pipeline
 
 PLACE = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL"}
 MSK = "software.amazon.msk.auth.iam."

@@ -10,7 +10,7 @@ from rich.console import Console
 from k2k_assets.cli.mapper_commands.group_status import GroupLines, poll_line, status_table, summary
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.report import PollResult
-from k2k_assets_tests.support.polls import poll
+from k2k_assets_tests.support.memory.polls import poll
 
 
 def test_a_poll_in_one_line() -> None:

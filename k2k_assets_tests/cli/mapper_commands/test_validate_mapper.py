@@ -10,7 +10,7 @@ import yaml
 
 from k2k_assets.cli import main, offset_mapping
 from k2k_assets_tests.groups.test_mapper_file import MAPPER_ONLY
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 
 def write(directory: Path, **changes: Any) -> Path:

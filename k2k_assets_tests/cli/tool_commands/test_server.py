@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.cli.tool_commands import server
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.tool import run_tool
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.tool import run_tool
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.verification.content import record_pair
 from k2k_assets.verification.content.expected_headers import ClusterIds
 from k2k_assets.verification.content.record_pair import Facing, RecordPlace, ShownRecord
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 _SEEN = ShownRecord(b"key", b"value", (("trace", b"\xff\x00"), ("none", None)), 1_700_000_000_000, False)
 _THERE, _HERE = RecordPlace(TopicPartition("orders", 3), 120), RecordPlace(TopicPartition("copy.orders", 3), 118)

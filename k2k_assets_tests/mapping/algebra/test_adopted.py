@@ -118,7 +118,7 @@ def test_nothing_is_skipped_whatever_was_adopted(
 def test_the_position_is_kept_from_commit_to_commit(target_began: int | None) -> None:
     from k2k_assets.control.commit_record import CommitRecord
     from k2k_assets.core.topic_partition import TopicPartition
-    from k2k_assets_tests.support.plans import commit_record
+    from k2k_assets_tests.support.memory.plans import commit_record
 
     record = commit_record(TopicPartition("t", 0), 5, target_began=target_began)
     assert CommitRecord.parse(record.key_bytes(), record.value_bytes(), "") == record

@@ -14,9 +14,9 @@ from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
-from k2k_assets_tests.support.histories import by_key, into_one, map_at, worlds
-from k2k_assets_tests.support.offset_model import Moment, Route, World, target
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.histories import by_key, into_one, map_at, worlds
+from k2k_assets_tests.support.memory.offset_model import Moment, Route, World, target
+from k2k_assets_tests.support.suite.properties import examples
 
 EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = (
     TranslationState.EXACT,

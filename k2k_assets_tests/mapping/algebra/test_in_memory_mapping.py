@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 TARGETS = [Target("t", "tid", partition) for partition in range(2)]

@@ -7,7 +7,7 @@ import pytest
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
-from k2k_assets_tests.support.offset_model import target
+from k2k_assets_tests.support.memory.offset_model import target
 
 RUNS = [Run(0, 5, 4), Run(6, 10, 3)]
 SOURCE = SourcePartition("c", "s", "sid", 3)

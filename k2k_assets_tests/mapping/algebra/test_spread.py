@@ -11,9 +11,9 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, translate_back
-from k2k_assets_tests.support.histories import by_key, map_at, worlds
-from k2k_assets_tests.support.offset_model import World, target
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.histories import by_key, map_at, worlds
+from k2k_assets_tests.support.memory.offset_model import World, target
+from k2k_assets_tests.support.suite.properties import examples
 
 EXACT, UNKNOWN, NOT_REPLICATED = TranslationState.EXACT, TranslationState.UNKNOWN, TranslationState.NOT_REPLICATED
 

@@ -23,9 +23,9 @@ from k2k_assets.mapping.algebra.translate import (
     translate,
     translate_back,
 )
-from k2k_assets_tests.support.histories import map_at, worlds
-from k2k_assets_tests.support.offset_model import Moment, World, target
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.histories import map_at, worlds
+from k2k_assets_tests.support.memory.offset_model import Moment, World, target
+from k2k_assets_tests.support.suite.properties import examples
 
 EXACT, AHEAD, UNKNOWN, NOT_REPLICATED = (
     TranslationState.EXACT,

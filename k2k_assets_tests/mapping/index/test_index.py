@@ -15,11 +15,11 @@ from k2k_assets.mapping.index import IndexReader, MappingIndex, merging, update,
 from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, IndexUnusable, read_manifest
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support import lost_executor
-from k2k_assets_tests.support.hand_copy import HandCopy, hand_copy
-from k2k_assets_tests.support.kafka import delete_records, end_offsets
-from k2k_assets_tests.support.mapping_topic import local
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import delete_records, end_offsets
+from k2k_assets_tests.support.copies.hand_copy import HandCopy, hand_copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.memory.mapping_topic import local
+from k2k_assets_tests.support.spark import lost_executor
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -27,10 +27,10 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.spark.sessions import build_session
 from k2k_assets.translation.frame import translate_frame
 from k2k_assets.verification.content.verified_notes import Ground, VerifiedNotes
-from k2k_assets_tests.support.conditional_s3 import BUCKET, conditional_s3_server
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.mapping.index.manifest import MANIFEST, IndexOutdated, IndexUnusable, Lost, read_manifest
 from k2k_assets.mapping.index.unread import compared, missing_from
-from k2k_assets_tests.support.mapping_topic import CLUSTERS, LocalIndex, mapping_record
+from k2k_assets_tests.support.memory.mapping_topic import CLUSTERS, LocalIndex, mapping_record
 
 OLD = {
     "version": 1,

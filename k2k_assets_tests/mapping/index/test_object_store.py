@@ -17,9 +17,15 @@ from k2k_assets.core import object_folder
 from k2k_assets.mapping.index import IndexUnusable, merging, roots, update
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.mapping.index.read import IndexReplaced
-from k2k_assets_tests.support.mapping_topic import LocalIndex, folded_at_once, histories, mapping_record, unique_root
-from k2k_assets_tests.support.properties import examples
-from k2k_assets_tests.support.stored_index import Killed, StoredIndex, stored_index, together
+from k2k_assets_tests.support.memory.mapping_topic import (
+    LocalIndex,
+    folded_at_once,
+    histories,
+    mapping_record,
+    unique_root,
+)
+from k2k_assets_tests.support.memory.stored_index import Killed, StoredIndex, stored_index, together
+from k2k_assets_tests.support.suite.properties import examples
 
 
 @pytest.fixture

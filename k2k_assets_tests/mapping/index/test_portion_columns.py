@@ -22,7 +22,7 @@ from k2k_assets.mapping.index import pruning
 from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.mapping.index.portion_table import from_table, to_table
 from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 SOURCES = [
     SourcePartition(cluster, topic, topic_id, partition)

@@ -15,7 +15,7 @@ from k2k_assets.mapping.index.manifest import NotedPosition, Pruned
 from k2k_assets.mapping.index.portions import Portion, covered_ranges
 from k2k_assets.mapping.index.pruning import noted, pruned
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
-from k2k_assets_tests.support.mapping_topic import LocalIndex, mapping_record
+from k2k_assets_tests.support.memory.mapping_topic import LocalIndex, mapping_record
 
 DAY = 24 * 60 * 60 * 1000
 

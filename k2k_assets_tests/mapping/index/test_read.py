@@ -17,7 +17,7 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.mapping.index import merging, segment_files
 from k2k_assets.mapping.index.manifest import NotedPosition
-from k2k_assets_tests.support.mapping_topic import (
+from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
     LocalIndex,
     folded_at_once,
@@ -25,7 +25,7 @@ from k2k_assets_tests.support.mapping_topic import (
     mapping_record,
     unique_root,
 )
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 
 @examples(15)

@@ -14,8 +14,8 @@ from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, Mappi
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.index import record_rows as module
 from k2k_assets.mapping.index.record_rows import ROWS, record_rows
-from k2k_assets_tests.support.mapping_topic import GROUP, FakeMessage, mapping_record
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.mapping_topic import GROUP, FakeMessage, mapping_record
+from k2k_assets_tests.support.suite.properties import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 offsets = st.integers(0, 2**63 - 1)

@@ -17,9 +17,9 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.spark.sessions import build_session
 from k2k_assets_tests.mapping.index.test_storage import updated
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.index.spark_jobs import up_to
-from k2k_assets_tests.support.mapping_topic import FakeMessage
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.mapping_topic import FakeMessage
+from k2k_assets_tests.support.suite.properties import examples
 
 sizes = st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=20)
 

@@ -15,10 +15,10 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import IndexReader, IndexUnusable, MappingIndex, update_index
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import Record, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.mapping_topic import local
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.mapping_topic import local
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

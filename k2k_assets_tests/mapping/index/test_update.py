@@ -28,7 +28,7 @@ from k2k_assets.mapping.index.portions import set_by_hand
 from k2k_assets.mapping.index.read import IndexReplaced
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.state import IndexState
-from k2k_assets_tests.support.mapping_topic import (
+from k2k_assets_tests.support.memory.mapping_topic import (
     LocalIndex,
     LocalJobs,
     folded_at_once,
@@ -36,7 +36,7 @@ from k2k_assets_tests.support.mapping_topic import (
     mapping_record,
     unique_root,
 )
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 
 @pytest.fixture

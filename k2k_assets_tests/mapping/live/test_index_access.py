@@ -17,7 +17,7 @@ from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
 from k2k_assets.mapping.live import index_access
 from k2k_assets.mapping.live.index_access import IndexAccess
 from k2k_assets.pipeline import Pipeline
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 SOURCE = SourcePartition("source-cluster", "t", "s-t", 0)
 KNOWN = PartitionMap(SOURCE, 0, (Covered(0, 100),), {})

@@ -11,9 +11,9 @@ from k2k_assets.core import object_folder
 from k2k_assets.core.state_path import StoreError
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.index_access import IndexAccess
-from k2k_assets_tests.support.mapping_topic import CLUSTERS, GROUP, TOPIC, mapping_record
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.stored_index import StoredIndex, stored_index
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.mapping_topic import CLUSTERS, GROUP, TOPIC, mapping_record
+from k2k_assets_tests.support.memory.stored_index import StoredIndex, stored_index
 
 SOURCE = SourcePartition(CLUSTERS[0], "s", "sid", 0)
 

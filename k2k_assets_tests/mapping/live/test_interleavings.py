@@ -26,10 +26,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation.groups import Answer
-from k2k_assets_tests.support.copying import copy, mapping_records
-from k2k_assets_tests.support.exactness import BothSides
-from k2k_assets_tests.support.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     create_topic,
     delete_records,
@@ -38,7 +35,10 @@ from k2k_assets_tests.support.kafka import (
     topics,
     unique,
 )
-from k2k_assets_tests.support.storms import MODES
+from k2k_assets_tests.support.copies.copying import copy, mapping_records
+from k2k_assets_tests.support.copies.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of
+from k2k_assets_tests.support.proof.exactness import BothSides
+from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
 

@@ -27,8 +27,7 @@ from k2k_assets.mapping.index import update_index
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.hand_copy import HandCopy, hand_copy
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     OpenTransaction,
     Record,
     add_partitions,
@@ -40,7 +39,8 @@ from k2k_assets_tests.support.kafka import (
     read_all,
     unique,
 )
-from k2k_assets_tests.support.mapping_topic import local
+from k2k_assets_tests.support.copies.hand_copy import HandCopy, hand_copy
+from k2k_assets_tests.support.memory.mapping_topic import local
 
 pytestmark = pytest.mark.integration
 

@@ -21,7 +21,7 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live import reading_anew
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
 from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
-from k2k_assets_tests.support.mapping_topic import (
+from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
     GROUP,
     FakeMessage,
@@ -30,7 +30,7 @@ from k2k_assets_tests.support.mapping_topic import (
     histories,
     mapping_record,
 )
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 RUN_BYTES = 3 * 8
 

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 
 from k2k_assets import orchestration
-from k2k_assets_tests.support import postgres
-from k2k_assets_tests.support.dagster_history import History
-from k2k_assets_tests.support.kafka import unique
+from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.dagster.history import History
+from k2k_assets_tests.support.services import postgres
 
 SHIPPED = Path(orchestration.__file__).parent
 

@@ -17,7 +17,7 @@ from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import Ours
 from k2k_assets.orchestration.names import MAINTENANCE_TAGS, AssetNames
 from k2k_assets.orchestration.sensors import sync_history
-from k2k_assets_tests.support.dagster_history import History
+from k2k_assets_tests.support.dagster.history import History
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, keep_days
 from k2k_assets.orchestration.names import MAINTENANCE_JOB, MAINTENANCE_OP, MAINTENANCE_SCHEDULE
 from k2k_assets.orchestration.sensors.replication_sensor import SENSORS_VARIABLE
-from k2k_assets_tests.support.dagster_fixture import failure_of
-from k2k_assets_tests.support.dagster_history import History
+from k2k_assets_tests.support.dagster.fixture import failure_of
+from k2k_assets_tests.support.dagster.history import History
 
 _MOMENT = 1e-9
 

@@ -18,10 +18,10 @@ from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import Ours
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
-from k2k_assets_tests.support.dagster_fixture import DagsterFixture
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.spark import spark
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.dagster.fixture import DagsterFixture
+from k2k_assets_tests.support.spark.session import spark
 
 __all__ = ["spark"]
 

@@ -17,8 +17,8 @@ from dagster._core.scheduler.instigation import InstigatorType, TickStatus
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.sensors.next_run_decision import START_SECONDS
 from k2k_assets_tests.orchestration.maintenance.conftest import SHIPPED
-from k2k_assets_tests.support.dagster_history import History
-from k2k_assets_tests.support.postgres import PASSWORD
+from k2k_assets_tests.support.dagster.history import History
+from k2k_assets_tests.support.services.postgres import PASSWORD
 
 
 def test_dagster_takes_them(history: History) -> None:

@@ -20,9 +20,9 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.mapping_checks import CHECKS
 from k2k_assets_tests.cli.commands.test_start_imports import imported_by
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 # Nothing listens there, so a request to a broker would fail.
 NOBODY = "127.0.0.1:1"

@@ -15,7 +15,7 @@ import pytest
 
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -11,10 +11,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, produce, read_all, topics, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 LONGEST = 249
 _VERSIONS = st.dictionaries(st.text(max_size=8), st.text(max_size=4), max_size=20)

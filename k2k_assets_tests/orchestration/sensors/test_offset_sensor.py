@@ -18,11 +18,11 @@ from k2k_assets.orchestration.sensors import offset_sensor
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.groups import commit
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.sensor_ticks import Ticks, reason, requests
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
+from k2k_assets_tests.support.dagster.sensor_ticks import Ticks, reason, requests
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 FEATURES = {"offsetMapping": "enabled"}
 

@@ -25,19 +25,19 @@ from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
-from k2k_assets.orchestration.run_heartbeats import SILENT_SECONDS, run_heartbeats
+from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS, run_heartbeats
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.status.records import commit_record
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.copying import Running
-from k2k_assets_tests.support.dagster_fixture import is_synced
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
-from k2k_assets_tests.support.sensor_ticks import Ticks, reason, requests
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import Running
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.dagster.fixture import is_synced
+from k2k_assets_tests.support.dagster.sensor_ticks import Ticks, reason, requests
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 MANY, PARTITIONS = 120, 20
 MOST_TOLD = 25

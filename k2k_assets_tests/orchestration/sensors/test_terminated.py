@@ -11,15 +11,15 @@ import pytest
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.interruption import WHAT_FOLLOWS, WORDS
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, WORDS
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.dagster_dev import DagsterDev, make_folders
-from k2k_assets_tests.support.dagster_errors import errors_in, frames_of
-from k2k_assets_tests.support.groups import commit, held
-from k2k_assets_tests.support.kafka import create_topic, end_offsets, produce, read_all, topics, unique
-from k2k_assets_tests.support.pipelines import write_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, end_offsets, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
+from k2k_assets_tests.support.dagster.errors import errors_in, frames_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -16,8 +16,8 @@ from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver import latest_starts
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 
 P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
 

@@ -16,7 +16,7 @@ from k2k_assets.replication.driver import new_topics as module
 from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 KNOWN = ClusterSnapshot("c", {}, {}, {}, ControlPartitions(1, 6, "commits"), 1_000_000, True)
 

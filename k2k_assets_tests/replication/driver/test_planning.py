@@ -16,8 +16,8 @@ from k2k_assets.kafka.leaders import ends_of_each_topic
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import ControlPartitions
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 
 P0, P1, HIDDEN, HIDDEN1 = (TopicPartition(topic, p) for topic in ("t", "hidden") for p in range(2))
 

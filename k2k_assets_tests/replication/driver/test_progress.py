@@ -19,11 +19,11 @@ from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver.outcome import outcome_of
 from k2k_assets.replication.driver.progress import ProgressReader
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.fake_log import FakeLog, play
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import CLUSTER, commit_record
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.fake_log import FakeLog, play
+from k2k_assets_tests.support.memory.plans import CLUSTER, commit_record
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COMMITS = TopicPartition("commits", 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.replication.driver.slot_count import SlotCount
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 class Counted:

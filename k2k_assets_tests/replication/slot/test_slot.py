@@ -10,8 +10,8 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.transport.errors import Restart, RetryAtOnce
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import slot_plan
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import slot_plan
 
 
 @pytest.mark.parametrize(("trouble", "pauses"), [(RetryAtOnce("in another way"), 0), (Restart("it is away"), 1)])

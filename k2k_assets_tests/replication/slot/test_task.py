@@ -10,8 +10,8 @@ import pytest
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot import task
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import slot_plan
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import slot_plan
 
 
 class Fails:

@@ -17,9 +17,17 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.factory import BATCHES, SOURCES, TRANSPORTS
 from k2k_assets.transport.interface import Delivery, Position, Sink, Source, Transport
-from k2k_assets_tests.support.fake_transport import Arrival, FakeTransport, Placed
-from k2k_assets_tests.support.kafka import SECONDS, ReadRecord, create_topic, end_offsets, produce, read_all, unique
-from k2k_assets_tests.support.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.brokers.kafka import (
+    SECONDS,
+    ReadRecord,
+    create_topic,
+    end_offsets,
+    produce,
+    read_all,
+    unique,
+)
+from k2k_assets_tests.support.copies.pipelines import NEVER_TIMED_OUT, make_pipeline
+from k2k_assets_tests.support.memory.fake_transport import Arrival, FakeTransport, Placed
 
 BATCH_BYTES = 1_000_000
 

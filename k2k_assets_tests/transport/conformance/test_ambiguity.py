@@ -9,9 +9,9 @@ import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
-from k2k_assets_tests.support.kafka_frames import Api
-from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.brokers.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.suite.storms import in_storms
 from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, RealEnds, all_read, write_all
 
 REQUESTS = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE)

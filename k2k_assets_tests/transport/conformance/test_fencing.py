@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Fenced, Restart, Undeliverable
-from k2k_assets_tests.support.kafka import SECONDS, end_offsets
+from k2k_assets_tests.support.brokers.kafka import SECONDS, end_offsets
 from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, Ends, RealEnds, all_read, write_all
 
 

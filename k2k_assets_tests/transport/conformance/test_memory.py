@@ -14,9 +14,9 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.factory import TRANSPORTS
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.support.copying import PROCESSES
-from k2k_assets_tests.support.kafka import create_topic, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import PROCESSES
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 PARTITIONS = 20
 RECORD, RECORDS = 10_000, 1000

@@ -13,7 +13,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, RetryAtOnce, Undeliverable
 from k2k_assets.transport.interface import Sinks
-from k2k_assets_tests.support.kafka import SECONDS, Record, create_topic, produce, read_all, set_config, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, create_topic, produce, read_all, set_config, unique
 from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, Ends, RealEnds, all_read, pairs, write_all
 
 LONE = pytest.mark.parametrize("lone_writer", [True, False])

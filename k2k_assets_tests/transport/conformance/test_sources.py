@@ -15,7 +15,7 @@ from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.factory import RECORDS, SOURCES
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     create_topic,
     delete_records,
@@ -24,8 +24,8 @@ from k2k_assets_tests.support.kafka import (
     speed_up_compaction,
     unique,
 )
-from k2k_assets_tests.support.lossy_source import LossySource
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.lossy_source import LossySource
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.transport.conformance.ends import Ends, RealEnds, opened, placed, read
 
 

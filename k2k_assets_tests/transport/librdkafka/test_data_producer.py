@@ -8,7 +8,7 @@ from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka import data_producer as module
 from k2k_assets.transport.librdkafka.data_producer import DataProducer
-from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 
 class StuckProducer:

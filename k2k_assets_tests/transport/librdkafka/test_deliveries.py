@@ -19,7 +19,7 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.librdkafka.deliveries import PendingDelivery, produce_chunk, results
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SOURCE = TopicPartition("orders", 3)
 

@@ -9,7 +9,7 @@ from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import RetryAtOnce, Undeliverable
 from k2k_assets.transport.interface import Delivery
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SENT = Sent(Chunk(TopicPartition("t", 0), ListRecords(list(range(5))), "t", 0))
 

@@ -14,7 +14,7 @@ from k2k_assets.transport.librdkafka import control_writer
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
 from k2k_assets.transport.librdkafka.report_mode import ReportMode
 from k2k_assets.transport.librdkafka.transactional_sink import TransactionalSink
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 
 class FullProducer:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.transport.record_batch.batch import RecordBatch, batch_at, size_at
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
-from k2k_assets_tests.support.batches import PackedRecord, checked, pack_batch
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.brokers.batches import PackedRecord, checked, pack_batch
+from k2k_assets_tests.support.suite.properties import examples
 
 THREE = pack_batch(7, [PackedRecord(n) for n in range(3)], epoch=4, producer=9, timestamp=50, latest=60)
 

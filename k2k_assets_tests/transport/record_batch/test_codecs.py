@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.transport.record_batch.codecs import GZIP, LZ4, SNAPPY, ZSTD, decompressed
 from k2k_assets.transport.record_batch.errors import Unreadable
-from k2k_assets_tests.support.batches import PACK, xerial_snappy
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.brokers.batches import PACK, xerial_snappy
+from k2k_assets_tests.support.suite.properties import examples
 
 CODECS = [0, GZIP, SNAPPY, LZ4, ZSTD]
 PACKED = [GZIP, SNAPPY, LZ4, ZSTD]

@@ -23,8 +23,8 @@ from k2k_assets.transport.record_batch.errors import (
 )
 from k2k_assets.transport.record_batch.settings import SourceSettings, settings_of
 from k2k_assets.transport.record_batch.tasks import Loop
-from k2k_assets_tests.support.kafka import SECONDS
-from k2k_assets_tests.support.kafka_frames import read_frame
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka_frames import read_frame
 
 Script = Callable[[socket.socket], None]
 VERSIONS = {1: (4, 17), 2: (1, 10), 3: (0, 13), 17: (0, 1), 18: (0, 4), 36: (0, 2)}

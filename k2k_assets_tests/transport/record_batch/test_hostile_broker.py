@@ -17,11 +17,11 @@ from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch import source as source_module
 from k2k_assets.transport.record_batch.source import BatchSource
-from k2k_assets_tests.support.batches import PackedRecord, pack_batch
-from k2k_assets_tests.support.hostile_broker import TOPIC, HostileBroker, Mangle
-from k2k_assets_tests.support.kafka import SECONDS
-from k2k_assets_tests.support.kafka_frames import Api
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch
+from k2k_assets_tests.support.brokers.hostile_broker import TOPIC, HostileBroker, Mangle
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.suite.properties import examples
 
 TP = TopicPartition(TOPIC, 0)
 _TENS = [[PackedRecord(i, None, b"%d" % (ten + i)) for i in range(10)] for ten in range(0, 40, 10)]

@@ -13,8 +13,8 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch.source import BatchSource
-from k2k_assets_tests.support.kafka import SECONDS, admin, produce, unique
-from k2k_assets_tests.support.second_node import TwoNodes
+from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, produce, unique
+from k2k_assets_tests.support.brokers.second_node import TwoNodes
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -23,7 +23,7 @@ from k2k_assets.transport.record_batch import fetch_messages
 from k2k_assets.transport.record_batch.control_messages import LeaderOf, TopicMetadata
 from k2k_assets.transport.record_batch.errors import ProtocolError
 from k2k_assets.transport.record_batch.fetch_messages import Aborted, FetchedPartition, FetchLimits, FetchPosition
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 VERSIONS = range(fetch_messages.OLDEST, fetch_messages.NEWEST + 1)
 ID = uuid.UUID("4c13bbad-ec04-4401-a9ce-a2a2a2cb09b5")

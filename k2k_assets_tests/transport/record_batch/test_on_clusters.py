@@ -23,7 +23,7 @@ from k2k_assets.transport.record_batch import fetch_messages
 from k2k_assets.transport.record_batch import source as source_module
 from k2k_assets.transport.record_batch.columns import BatchRecords
 from k2k_assets.transport.record_batch.source import BatchSource
-from k2k_assets_tests.support.kafka import (
+from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     OpenTransaction,
     client_settings,
@@ -32,9 +32,9 @@ from k2k_assets_tests.support.kafka import (
     produce,
     unique,
 )
-from k2k_assets_tests.support.kafka_frames import Api
-from k2k_assets_tests.support.proxy import Fault, Proxy, Trouble
-from k2k_assets_tests.support.raw_records import produce_raw
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.brokers.proxy import Fault, Proxy, Trouble
+from k2k_assets_tests.support.brokers.raw_records import produce_raw
 
 pytestmark = pytest.mark.integration
 

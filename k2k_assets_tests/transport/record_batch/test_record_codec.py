@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from k2k_assets.transport.record_batch.batch import RecordBatch, batch_at
 from k2k_assets.transport.record_batch.errors import Unreadable
 from k2k_assets.transport.record_batch.record_codec import decoded
-from k2k_assets_tests.support.batches import PackedRecord, pack_batch, pack_record
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch, pack_record
+from k2k_assets_tests.support.suite.properties import examples
 
 # Numbers of one, two and three bytes are read in different ways.
 MAYBE = st.none() | st.binary(max_size=200) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" * 8191, b"x" * 8192])

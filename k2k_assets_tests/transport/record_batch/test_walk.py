@@ -12,8 +12,8 @@ from k2k_assets.transport.record_batch.columns import arrived
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
 from k2k_assets.transport.record_batch.fetch_messages import Aborted
 from k2k_assets.transport.record_batch.walk import Walked, walk
-from k2k_assets_tests.support.batches import PackedRecord, marker, pack_batch
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.brokers.batches import PackedRecord, marker, pack_batch
+from k2k_assets_tests.support.suite.properties import examples
 
 ENOUGH = 10**6
 

@@ -16,9 +16,9 @@ from k2k_assets.mapping.index.manifest import read_manifest, switch
 from k2k_assets.verification.content import sampling
 from k2k_assets.verification.content.sampling import Unverified, looks
 from k2k_assets.verification.verdict import Judgement, Verdict, VerifiedPosition
-from k2k_assets_tests.support.kafka import Record, create_topic, delete_topic
-from k2k_assets_tests.support.mapping_topic import local
-from k2k_assets_tests.support.storms import in_storms
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_topic
+from k2k_assets_tests.support.memory.mapping_topic import local
+from k2k_assets_tests.support.suite.storms import in_storms
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]

@@ -16,7 +16,7 @@ from k2k_assets.pipeline.sections.added_headers import AddedHeader
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.verification.content.digests import headers
 from k2k_assets.verification.content.expected_headers import ClusterIds, ExpectedHeaders, expected_headers, header_words
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 ADDED = (
     AddedHeader("p", "partition"),

@@ -12,9 +12,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.content.record_pair import RecordPlace, ShownRecord, differences, facing, record_at
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_records, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 _SEEN = ShownRecord(b"k", b"v", (("h", b"1"), ("h", None)), 1000, False)
 

@@ -9,7 +9,7 @@ import pytest
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.verification.content.expected_changes import ChangeRules, Changes
-from k2k_assets_tests.support.unruly import function_beside
+from k2k_assets_tests.support.copies.unruly import function_beside
 
 AT = TopicPartition("orders", 0)
 

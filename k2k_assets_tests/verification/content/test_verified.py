@@ -15,7 +15,7 @@ from k2k_assets.mapping.algebra.in_memory_mapping import intersection
 from k2k_assets.verification.content import sampling
 from k2k_assets.verification.content.sampling import looks, size
 from k2k_assets.verification.content.verified import Compared, MappedRecord, Verified, asked_for, outside, updated
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 BUDGET = 160
 

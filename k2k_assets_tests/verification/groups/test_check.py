@@ -14,18 +14,18 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
-from k2k_assets.orchestration.assets.group_sync import limited_to
+from k2k_assets.orchestration.assets.groups.group_sync import limited_to
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.verification.groups import check
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
-from k2k_assets_tests.support.copying import copy
-from k2k_assets_tests.support.groups import commit, delete_group
-from k2k_assets_tests.support.hand_copy import HandCopy
-from k2k_assets_tests.support.kafka import Record, create_topic, delete_records, produce, unique
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.brokers.groups import commit, delete_group
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_records, produce, unique
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.hand_copy import HandCopy
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,7 @@ from k2k_assets.verification.groups.copies import ComparedCopies, compared_copie
 from k2k_assets.verification.groups.match import Match
 from k2k_assets.verification.groups.places import GroupPlace
 from k2k_assets.verification.groups.settings import readings_around
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 COMMITTED = CopySettings("read_committed", headers=True, timestamps=True, alone=False)
 UNCOMMITTED = replace(COMMITTED, isolation="read_uncommitted")

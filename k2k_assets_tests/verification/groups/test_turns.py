@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.home import HOME_VARIABLE, turn_file
 from k2k_assets.verification.groups.turns import next_turn, parts
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.suite.properties import examples
 
 
 @examples(100)

@@ -10,7 +10,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.commit.folding import fold
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
-from k2k_assets_tests.support.fake_records import ListRecords
+from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 Truth = dict[tuple[TopicPartition, int], tuple[int, int]]
 

@@ -11,8 +11,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.interface import Delivery
-from k2k_assets_tests.support.fake_records import ListRecords
-from k2k_assets_tests.support.plans import states
+from k2k_assets_tests.support.memory.fake_records import ListRecords
+from k2k_assets_tests.support.memory.plans import states
 
 SOURCE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)

@@ -11,8 +11,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.throttle import Throttle
 from k2k_assets.replication.slot.read.throttled_source import Limits, ThrottledSource
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_transport import Arrival, FakeSource
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_transport import Arrival, FakeSource
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1)
 # Bytes of key and value of the records of `FakeSource`, with offsets of five digits.

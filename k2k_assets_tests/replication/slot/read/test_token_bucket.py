@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.replication.slot.read.token_bucket import TokenBucket
-from k2k_assets_tests.support.clock import FakeClock
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 
 def test_it_begins_empty_and_is_used_again_with_a_tenth_of_a_second() -> None:

@@ -11,8 +11,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
 from k2k_assets_tests.replication.slot.session.harness import Harness, pipeline_with, use_clock
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_transport import Arrival
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,11 @@ from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.stages import Stage, stages_of
 from k2k_assets.transport.capabilities import Capabilities
-from k2k_assets_tests.support.clock import FakeClock
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.fake_transport import BY_RECORD, Arrival, FakeSink, FakeSource, Transaction
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.fake_transport import BY_RECORD, Arrival, FakeSink, FakeSource, Transaction
+from k2k_assets_tests.support.memory.plans import COMMIT_TOPIC_ID, GENERATION, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 U0 = TopicPartition("u", 0)

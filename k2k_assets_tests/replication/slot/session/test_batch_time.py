@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.replication.slot import session as module
 from k2k_assets_tests.replication.slot.session.harness import P0, arrivals
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
 @pytest.mark.parametrize(("mode", "seconds"), [("enabled", 2), ("disabled", 3)])

@@ -20,9 +20,9 @@ from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets_tests.replication.slot.session.harness import P0, Harness, arrivals, pipeline_with, use_clock
-from k2k_assets_tests.support.fake_transport import BY_BATCH, BY_RECORD, Arrival
-from k2k_assets_tests.support.plans import GENERATION, commit_record
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.fake_transport import BY_BATCH, BY_RECORD, Arrival
+from k2k_assets_tests.support.memory.plans import GENERATION, commit_record
+from k2k_assets_tests.support.suite.properties import examples
 
 
 def dropping(rule: str, is_dropped: Callable[[int], bool]) -> Stage:

@@ -12,8 +12,8 @@ from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
-from k2k_assets_tests.support.fake_transport import Arrival
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.fake_transport import Arrival
+from k2k_assets_tests.support.memory.plans import commit_record
 
 
 def released(made: Harness) -> dict[TopicPartition, int]:

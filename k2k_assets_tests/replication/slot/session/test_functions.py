@@ -11,7 +11,7 @@ from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals
-from k2k_assets_tests.support.fake_transport import Arrival
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 RECORDS = [*arrivals(0, 1, 2), Arrival(0.0, P1, 0), Arrival(0.0, P1, 1)]
 ENDS = {P0: 3, P1: 2}

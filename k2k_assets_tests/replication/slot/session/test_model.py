@@ -13,9 +13,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session as module
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, lone_writer, use_clock
-from k2k_assets_tests.support.fake_transport import BY_BATCH, BY_RECORD, Arrival
-from k2k_assets_tests.support.plans import GENERATION
-from k2k_assets_tests.support.properties import examples
+from k2k_assets_tests.support.memory.fake_transport import BY_BATCH, BY_RECORD, Arrival
+from k2k_assets_tests.support.memory.plans import GENERATION
+from k2k_assets_tests.support.suite.properties import examples
 
 
 @examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])

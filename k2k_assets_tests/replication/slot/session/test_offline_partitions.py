@@ -13,7 +13,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot.start import offline_partitions
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, U0, Harness, arrivals
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.plans import commit_record
 
 SECOND = timedelta(seconds=1)
 

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness
-from k2k_assets_tests.support.fake_transport import Arrival
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 
 def _claims_left(made: Harness) -> int:

@@ -16,7 +16,7 @@ from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Win
 from k2k_assets.replication.slot.slot_memory import StallHistory
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals, pipeline_with
-from k2k_assets_tests.support.fake_transport import Arrival
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 EXTENTS = [Continuous(), Window(HOUR, HOUR)]
 

@@ -15,7 +15,7 @@ from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals, pipeline_with
-from k2k_assets_tests.support.plans import GENERATION, commit_record
+from k2k_assets_tests.support.memory.plans import GENERATION, commit_record
 
 
 def test_claim_then_start_positions_then_copying(harness: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets_tests.replication.slot.session.harness import P0, Harness
-from k2k_assets_tests.support.fake_transport import Arrival
-from k2k_assets_tests.support.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 COUNT = 400
 COST = 0.004

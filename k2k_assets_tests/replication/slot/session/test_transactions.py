@@ -16,8 +16,8 @@ from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
 from k2k_assets.transport.errors import Restart
 from k2k_assets_tests.replication.slot.session.harness import P0, arrivals, lone_writer, pipeline_with
-from k2k_assets_tests.support.fake_transport import Arrival
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.fake_transport import Arrival
+from k2k_assets_tests.support.memory.plans import commit_record
 
 
 def test_a_lone_record_is_committed_at_once(harness: Any) -> None:

@@ -14,8 +14,8 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, TOPICS, arrivals, pipeline_with
-from k2k_assets_tests.support.fake_transport import Arrival
-from k2k_assets_tests.support.plans import commit_record
+from k2k_assets_tests.support.memory.fake_transport import Arrival
+from k2k_assets_tests.support.memory.plans import commit_record
 
 COMMITS = {name: found for name, found in TOPICS["t"].items() if name == "commits"}
 

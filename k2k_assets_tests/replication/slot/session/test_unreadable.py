@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals, pipeline_with
-from k2k_assets_tests.support.fake_transport import Arrival
+from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 
 @pytest.fixture

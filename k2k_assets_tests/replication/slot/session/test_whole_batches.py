@@ -12,8 +12,8 @@ from k2k_assets.core.runs import Run
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets_tests.replication.slot.session.harness import P0, Harness, arrivals, pipeline_with
-from k2k_assets_tests.support.fake_records import ListRecords, WholeBatch
-from k2k_assets_tests.support.fake_transport import BY_BATCH
+from k2k_assets_tests.support.memory.fake_records import ListRecords, WholeBatch
+from k2k_assets_tests.support.memory.fake_transport import BY_BATCH
 
 AS_THEY_CAME = {"headerReplication": "enabled", "keepRecordCreationTimestamp": "enabled"}
 

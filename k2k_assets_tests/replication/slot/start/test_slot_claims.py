@@ -16,8 +16,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot_memory import ClaimHistory
 from k2k_assets.replication.slot.start.slot_claims import SlotClaims
 from k2k_assets.transport.errors import Fenced
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import GENERATION, slot_plan
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import GENERATION, slot_plan
 
 
 @pytest.mark.parametrize("newer", [False, True])

@@ -18,9 +18,9 @@ from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.start.start_checks import Starts, resolve_starts
-from k2k_assets_tests.support.fake_cluster import FakeCluster
-from k2k_assets_tests.support.pipelines import make_pipeline
-from k2k_assets_tests.support.plans import COMMIT_TOPIC_ID, GENERATION, commit_record, slot_plan
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.plans import COMMIT_TOPIC_ID, GENERATION, commit_record, slot_plan
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OTHER = TopicPartition("u", 0)

@@ -1,0 +1,25 @@
+"""Fixtures of these tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.spark.session import spark
+
+__all__ = ["spark"]
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Of the names of a test's topics and groups."""
+    return unique("m")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for pipeline files that is not there yet, and a home of the test's own."""
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    return tmp_path / "pipelines"

@@ -1,0 +1,198 @@
+"""Functions of users that hang or end their process, on real clusters: stops, ends, and nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from k2k_assets.cli.tool import run as k2k_tool
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.functions import child
+from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
+from k2k_assets_tests.support.copies.copying import Running, commit_records, copy, dying_first, in_processes
+from k2k_assets_tests.support.copies.pipelines import MODES, of_small_transactions
+from k2k_assets_tests.support.copies.transformed import assert_transformed, transforming
+from k2k_assets_tests.support.copies.unruly import correct, function_beside, through_upper, topic_of_slot
+
+pytestmark = pytest.mark.integration
+
+
+def unruly(
+    clusters: KafkaSandbox, directory: Path, names: list[str], mode: str,
+    rule: dict[str, Any] | None = None, **rest: Any,
+) -> tuple[Path, Pipeline, str]:  # fmt: skip
+    """A pipeline whose function is called for the first of its topics, with file and function."""
+    function = function_beside(directory)
+    rules = [{"pattern": names[0], "python": function, **(rule or {})}]
+    path, pipeline = transforming(clusters, directory, names, mode, rules, **rest)
+    return path, pipeline, function
+
+
+def positions(clusters: KafkaSandbox, pipeline: Pipeline, topic: str) -> int:
+    return [r.position for r in commit_records(pipeline, clusters.target_servers) if r.source.topic == topic][-1]
+
+
+def values(count: int, **at: bytes) -> list[bytes]:
+    """Values, with others at some places: `at_3=b"exit"`."""
+    made = [b"value %d" % n for n in range(count)]
+    for place, value in at.items():
+        made[int(place.removeprefix("at_"))] = value
+    return made
+
+
+@MODES
+@pytest.mark.parametrize("way", ["exit", "segfault"])
+def test_a_function_that_ends_its_process_stops_its_topic_at_the_record_and_no_other(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str
+) -> None:
+    """One slot copies both topics."""
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode)
+    written = produce(clusters.source_servers, topic, values(60, at_37=way.encode()))
+    produce(clusters.source_servers, other, values(60))
+    outcome = copy(pipeline, cores=1)
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, FunctionEndsItsProcess)
+    assert (reason.source, reason.offset) == (TopicPartition(topic, 0), written[37][1])
+    assert (reason.rule, reason.function) == ("transform[0].python", function)
+    assert reason.words == {"exit": "exit code 3", "segfault": "SIGSEGV"}[way]
+    assert outcome.stopped.keys() == {topic}
+    assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"VALUE %d" % n for n in range(37)]
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(60)
+    assert positions(clusters, pipeline, topic) == written[37][1]
+
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+
+
+@MODES
+@pytest.mark.parametrize("way", ["sleep", "search"])
+def test_a_function_that_does_not_return_in_time_stops_its_topic_and_no_other(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
+    limit = {"functionTimeout": "2 seconds"}
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode, limit)
+    produce(clusters.source_servers, topic, values(20))
+    assert copy(pipeline, cores=1).stopped == {}
+    written = produce(clusters.source_servers, topic, values(20, at_7=way.encode()))
+    produce(clusters.source_servers, other, values(60))
+    outcome = copy(pipeline, cores=1)
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, FunctionTooSlow)
+    assert (reason.source, reason.seconds) == (TopicPartition(topic, 0), 2.0)
+    assert written[0][1] <= reason.offset <= written[7][1] <= reason.last <= written[-1][1]
+    assert f"upper ({function.partition(':')[0]}.py:" in reason.place
+    assert outcome.stopped.keys() == {topic}
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(60)
+    assert len(read_all(clusters.target_servers, topic)) == 20 + reason.offset - written[0][1]
+
+    # The usual remedy goes on behind these records, or a corrected function with them.
+    say = f"{topic}:0:{reason.last + 1}"
+    assert k2k_tool(["set", "-f", str(path), "-o", say, "--reason", "a test", "--dry-run"]) == 0
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+
+
+def children_of_functions() -> list[psutil.Process]:
+    """The processes of functions below this one."""
+    return [p for p in psutil.Process().children(recursive=True) if child.__name__ in " ".join(cmdline(p))]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@MODES
+@pytest.mark.parametrize("way", ["sleep", pytest.param("search", marks=pytest.mark.storm)])
+def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwhile(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, other = topic_of_slot(clusters, 0), topic_of_slot(clusters, 1)
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode)
+    produce(clusters.source_servers, topic, values(20))
+    with caplog.at_level(logging.WARNING):
+        running = Running(pipeline, 2)
+        running.await_copied(20)
+        written = produce(clusters.source_servers, topic, values(20, at_7=way.encode()))
+        wait_until(lambda: "has been running for" in caplog.text, 60, "a warning")
+        assert f"{function} has been running for" in caplog.text
+        assert f"on {topic}-0, offsets " in caplog.text
+        before = running.copied()
+        produce(clusters.source_servers, other, values(50))
+        running.await_copied(before + 50)
+        began = time.monotonic()
+        running.end()
+        assert time.monotonic() - began < 40
+    assert "was ended after" in caplog.text
+    assert children_of_functions() == []
+    last = [r for r in commit_records(pipeline, clusters.target_servers) if r.source.topic == topic][-1]
+    assert last.kind == "release"
+    assert last.reason is None
+    assert last.position <= written[7][1]
+
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(50)
+
+
+@MODES
+def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_loses_nothing(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("orders"), 1)
+    path, pipeline, function = unruly(
+        clusters, tmp_path, [topic], mode, coordination={"assignment": {"graceWindow": "2 seconds"}}
+    )
+    produce(clusters.source_servers, topic, values(40, at_27=b"search"))
+    runner, kill = in_processes()
+    killed = Running(pipeline, 1, runner)
+    wait_until(
+        lambda: any(p.cpu_times().user > 1 for p in children_of_functions()) or killed.error, 60, "the function to hang"
+    )
+    assert killed.error is None
+    killed.abandon()
+    kill()
+    wait_until(lambda: not children_of_functions(), 20, "its process to end with the slot")
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert topic in topics(clusters.target_servers)
+    assert_transformed(clusters, pipeline, topic, through_upper, once=mode == "enabled")
+
+
+@pytest.mark.slow
+@MODES
+@pytest.mark.parametrize("step", ["write", "settle", "write_control", "commit"])
+def test_a_copy_is_killed_whose_function_ends_its_process_now_and_then(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, step: str
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("orders"), 1)
+    _, pipeline, _ = unruly(clusters, tmp_path, [topic], mode, **of_small_transactions(20))
+    markers = [tmp_path / f"marker{n}" for n in range(4)]
+    made = values(160)
+    for number, marker in enumerate(markers):
+        made[20 + 37 * number] = b"now and then %s" % str(marker).encode()
+    produce(clusters.source_servers, topic, made)
+    outcome = copy(pipeline, cores=1, runner=dying_first(step, 3))
+    assert (outcome.stopped, outcome.topics[topic].lag) == ({}, 0)
+    assert all(marker.exists() for marker in markers)
+    assert_transformed(clusters, pipeline, topic, through_upper, once=mode == "enabled")

@@ -1,0 +1,52 @@
+"""A source that loses records in an unclean election: its log is cut off while the broker is down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, unique
+
+
+class LossySource:
+    """The logs of a broker, which can be cut off."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def servers(self) -> str:
+        return self.broker.servers
+
+    def write(self, topic: str, name: str, count: int, transactional: bool = False) -> None:
+        records = [b"%s %d" % (name.encode(), i) for i in range(count)]
+        produce(self.servers, topic, records, 0, transactional_id=unique("tx") if transactional else None)
+
+    def mark(self, topic: str) -> None:
+        """Remembers how long the log is now."""
+        self._sizes[topic] = self._log(topic).stat().st_size
+
+    def lose(self) -> None:
+        """What the marked topics got since is gone; the next start begins another leader epoch."""
+        self.broker.stop()
+        (self.broker.directory / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        for topic, size in self._sizes.items():
+            log = self._log(topic)
+            for derived in log.parent.glob("0*"):
+                if derived != log:
+                    derived.unlink()
+            with log.open("r+b") as file:
+                file.truncate(size)
+        self.broker.start()
+        for topic in self._sizes:
+            self.await_later_epoch(topic)
+
+    def await_later_epoch(self, topic: str) -> None:
+        """Waits until the log has begun a second leader epoch."""
+        epochs = self._log(topic).with_name("leader-epoch-checkpoint")
+        wait_until(lambda: int(epochs.read_text().split()[1]) > 1, SECONDS, f"a new epoch of {topic}")
+
+    def _log(self, topic: str) -> Path:
+        return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")

@@ -1,0 +1,101 @@
+"""A second node for a cluster of the sandbox: partitions that are only on it are offline while it is down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka.admin import NewTopic
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets.sandbox.broker_settings import free_ports, random_id
+from k2k_assets_tests.support.brokers.groups import commit
+from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, create_topic, produce, unique
+
+_SECOND = 2
+
+
+def _second_node(first: Broker, directory: Path) -> Broker:
+    """A broker, without a controller, that joins the cluster of another one when it is started.
+
+    Args:
+        first: It runs, and knows its ports.
+        directory: Of the second one.
+    """
+    known = json.loads((first.directory / "identity.json").read_text())
+    port = free_ports(1)[0]
+    data = directory / "data"
+    data.mkdir(parents=True)
+    (directory / "identity.json").write_text(json.dumps(known | {"port": port, "controller_port": port}))
+    ids = {"version": 1, "cluster.id": known["cluster_id"], "node.id": _SECOND, "directory.id": random_id()}
+    (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in ids.items()))
+    settings = {
+        "process.roles": "broker",
+        "node.id": str(_SECOND),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{known['controller_port']}",
+    }
+    return Broker(first.role, directory, temporary=True, settings=settings)
+
+
+def create_on_nodes(servers: str, name: str, nodes: Sequence[int], config: Mapping[str, str] | None = None) -> str:
+    """Creates a topic whose partitions only one node holds each: the first is 1, the second 2; returns its name.
+
+    Args:
+        servers: Bootstrap address.
+        name: Of the topic.
+        nodes: The node of each partition.
+        config: Of the topic.
+    """
+    topic = NewTopic(name, len(nodes), replica_assignment=[[node] for node in nodes], config=dict(config or {}))
+    for future in admin(servers).create_topics([topic], operation_timeout=10).values():
+        future.result(SECONDS)
+    return name
+
+
+class TwoNodes:
+    """A cluster of two nodes, of which the second may go and come back; it ends when it is left.
+
+    The first has the controller, and all that is in the topics of transactions and of groups.
+
+    Args:
+        directory: A new one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._first = Broker("target", directory / "first", temporary=True)
+        self._first.start()
+        # Makes the topics of transactions and of groups, before there is another node that could hold a part of them.
+        topic = create_topic(self.servers, unique("first"))
+        produce(self.servers, topic, [b"x"], 0, unique("tx"))
+        commit(self.servers, unique("first"), {TopicPartition(topic, 0): 0})
+        self._second = _second_node(self._first, directory / "second")
+        self.up()
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap address: that of the first node."""
+        return self._first.servers
+
+    def up(self) -> None:
+        """The second node takes part again."""
+        self._second.start()
+        wait_until(lambda: len(self._brokers()) == 2, SECONDS, "the second node to take part")
+
+    def down(self) -> None:
+        """The second node is killed, and no longer counts."""
+        self._second.kill()
+        wait_until(lambda: len(self._brokers()) == 1, SECONDS, "the second node to be missed")
+
+    def _brokers(self) -> Collection[int]:
+        return admin(self.servers).list_topics(timeout=SECONDS).brokers
+
+    def __enter__(self) -> TwoNodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._second.kill()
+        self._first.kill()

@@ -1,0 +1,169 @@
+"""`dagster dev` as users run it: web server, code server and daemon, in separate processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import dagster as dg
+import psutil
+from dagster_graphql import DagsterGraphQLClient
+
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
+
+ROOT = Path(__file__).parents[3]
+
+
+def make_folders(directory: Path) -> tuple[Path, Path]:
+    """A folder for pipeline files, and a home of Dagster's that sends nothing home and greets nobody."""
+    folder, dagster_home = directory / "pipelines", directory / "dagster"
+    for made in (folder, dagster_home):
+        made.mkdir()
+    settings = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+    (dagster_home / "dagster.yaml").write_text(settings)
+    return folder, dagster_home
+
+
+class DagsterDev:
+    """`dagster dev` as a child process, with everything that it starts.
+
+    Args:
+        directory: For its log.
+        environment: Variables of its own.
+        names: Of the pipeline that it runs.
+        command: Another one that runs it.
+        place: Where the command is run.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        environment: dict[str, str],
+        names: AssetNames,
+        command: Sequence[str] = ("dagster", "dev", "-w", "workspace.yaml"),
+        place: Path = ROOT,
+    ) -> None:
+        self.names = names
+        self.home = environment["DAGSTER_HOME"]
+        self.port = _free_port()
+        environment = {**environment, URL_VARIABLE: f"http://127.0.0.1:{self.port}"}
+        self._log = (directory / "dagster-dev.log").open("w+")
+        program, *arguments = command
+        tool = Path(sys.executable).with_name(program)
+        self._process = subprocess.Popen(
+            [str(tool), *arguments, "--host", "127.0.0.1", "--port", str(self.port)],
+            cwd=place,
+            env={**os.environ, **environment},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def await_answer(self) -> None:
+        """Waits until the web server answers."""
+        self.await_that(lambda: _answers(f"http://127.0.0.1:{self.port}/server_info"), 120, "dagster dev to answer")
+
+    def await_that(self, condition: Callable[[], object], timeout: float, what: str) -> None:
+        """Waits for something that `dagster dev` is to bring about; its log is in the error."""
+        try:
+            wait_until(lambda: condition() or self._process.poll() is not None, timeout, what, interval=0.5)
+            assert self._process.poll() is None, "dagster dev has ended"
+        except (TimeoutError, AssertionError) as error:
+            raise AssertionError(f"{error}\n{self.log()[-8000:]}") from None
+
+    def log(self) -> str:
+        """All that it printed."""
+        return Path(self._log.name).read_text()
+
+    def failed_runs(self) -> list[str]:
+        """What the runs that failed say."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            failed = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
+            return [
+                str(entry.message)
+                for run in failed
+                for entry in instance.all_logs(run.run_id)
+                if entry.dagster_event and entry.dagster_event.is_failure
+            ]
+
+    def launch(self, job: str) -> str:
+        """Launches a job as the UI does; returns the id of the run."""
+        return DagsterGraphQLClient("127.0.0.1", port_number=self.port).submit_job_execution(job)
+
+    def terminate(self, run_id: str) -> None:
+        """Terminates a run as the UI's button does."""
+        DagsterGraphQLClient("127.0.0.1", port_number=self.port).terminate_run(run_id)
+
+    def shown(self) -> set[str]:
+        """The topics that the UI shows assets of."""
+        body = json.dumps({"query": "{assetNodes{assetKey{path}}}"}).encode()
+        request = Request(f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=30) as response:
+            nodes = json.load(response)["data"]["assetNodes"]
+        return {node["assetKey"]["path"][-1] for node in nodes if "topics" in node["assetKey"]["path"]}
+
+    def ended_well(self, job: str) -> int:
+        """How many runs of a job have."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            return instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.SUCCESS]))
+
+    def is_over(self, run_id: str) -> bool:
+        """Whether a run has ended, in whatever way."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            run = instance.get_run_by_id(run_id)
+            return run is not None and run.is_finished
+
+    def materialized(self, run_id: str, key: dg.AssetKey) -> frozenset[str]:
+        """The metadata that a run materialized an asset with."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+            found = [e.asset_materialization for e in events if e.asset_materialization is not None]
+            return frozenset(name for one in found if one.asset_key == key for name in one.metadata)
+
+    def copying_worker(self) -> tuple[str, psutil.Process]:
+        """The newest run of the sync job that copies, and its process."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            statuses = [dg.DagsterRunStatus.STARTED]
+            run = instance.get_runs(dg.RunsFilter(job_name=self.names.sync_job, statuses=statuses), limit=1)[0]
+            told = " ".join(str(entry.message) for entry in instance.all_logs(run.run_id))
+        pid = re.search(r"Executing steps in process \(pid: (\d+)\)", told)
+        assert pid is not None, told
+        return run.run_id, psutil.Process(int(pid[1]))
+
+    def stop(self) -> None:
+        """Ends it as Ctrl-C does; what is left after that is killed."""
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        self._process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(30)
+        self._process.kill()
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(children, timeout=10)
+        self._log.close()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,132 @@
+"""Runs a unit of `examples/deploy/systemd` by systemd's rules, as far as it uses them, but for users and namespaces."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from k2k_assets_tests.support.copies.processes import K2K
+
+_POLL_SECONDS = 0.05
+_BIN = "/opt/k2k/bin/"
+
+
+def read_unit(path: Path) -> dict[str, list[str]]:
+    """All settings of a unit; one may be there more than once."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            found.setdefault(line.split("=", 1)[0], []).append(line.split("=", 1)[1])
+    return found
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+class Service:
+    """A unit that runs until it is stopped, or ends with a status of `RestartPreventExitStatus`.
+
+    Args:
+        path: The unit.
+        instance: What `%i` stands for.
+        root: Stands in for `/`: `/etc/k2k` and `/var/lib/k2k` are below it.
+        beside: More variables, as of a machine's own settings.
+
+    Attributes:
+        starts: How often it was started.
+        process: The process of the newest start.
+        ended: Set when it is not started again.
+    """
+
+    def __init__(self, path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None) -> None:
+        self._unit, self._root, self._beside = read_unit(path), root, dict(beside or {})
+        self._instance = instance
+        self.log = root / f"{path.stem}.log"
+        self.starts = 0
+        self.ended, self._stop = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def stop(self) -> int:
+        """Does as `systemctl stop`; returns the exit status of the main process."""
+        self._stop.set()
+        self._thread.join(float(self._unit["TimeoutStopSec"][0]) + 10)
+        assert not self._thread.is_alive()
+        return self.process.returncode
+
+    def _here(self, text: str) -> str:
+        for folder in ("/etc/k2k", "/var/lib/k2k"):
+            text = text.replace(folder, f"{self._root}{folder}")
+        return text.replace("%i", self._instance)
+
+    def _command(self) -> list[str]:
+        program, *arguments = shlex.split(self._here(self._unit["ExecStart"][0]))
+        assert program == f"{_BIN}k2k"
+        return [*K2K, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of the shell's but what finds Java and the tests."""
+        kept = ("PATH", "JAVA_HOME", "PYTHONPATH", "K2K_CACHE", "OPENBLAS_CORETYPE", "SPARK_SUBMIT_OPTS")
+        found = {name: os.environ[name] for name in kept if name in os.environ}
+        found["HOME"] = self._here("/var/lib/k2k")
+        for line in self._unit["Environment"]:
+            found.update(map(_variable, shlex.split(self._here(line))))
+        for name in self._unit["EnvironmentFile"]:
+            file = Path(self._here(name.removeprefix("-")))
+            if not name.startswith("-") or file.exists():
+                found.update(_variable(line) for line in file.read_text().splitlines() if "=" in line)
+        return {**found, **self._beside}
+
+    def _run(self) -> None:
+        never = set(map(int, self._unit["RestartPreventExitStatus"][0].split()))
+        assert self._unit["Restart"] == ["always"]
+        assert self._unit["KillMode"] == ["mixed"]
+        try:
+            while True:
+                code = self._once()
+                if self._stop.is_set() or code in never or self._stop.wait(float(self._unit["RestartSec"][0])):
+                    return
+        finally:
+            self.ended.set()
+
+    def _once(self) -> int:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command(),
+                cwd=self._here(self._unit["WorkingDirectory"][0]),
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.starts += 1
+        try:
+            while self.process.poll() is None and not self._stop.wait(_POLL_SECONDS):
+                pass
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+                self.process.wait(float(self._unit["TimeoutStopSec"][0]))
+        finally:
+            with suppress(ProcessLookupError):  # what is left of the control group
+                os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
+
+
+@contextmanager
+def service(path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None) -> Iterator[Service]:
+    """A started unit that never outlives the test."""
+    made = Service(path, instance, root, beside)
+    made._thread.start()
+    try:
+        yield made
+    finally:
+        if not made.ended.is_set():
+            made.stop()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +31,60 @@ def test_the_docs_show_the_rooms_that_are_enforced() -> None:
     assert shown == list(reversed(_rooms()))
 
 
+def _contracts() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    return found
+
+
 def _rooms() -> list[str]:
     """From the top of the layers down."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    return next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    layers: list[str] = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
+    return layers
+
+
+# Each room that may import a framework or client, so that a new room has to choose.
+@pytest.mark.parametrize(
+    ("forbidden", "may"),
+    [
+        ("dagster", {"definitions", "defs", "orchestration"}),
+        ("pyspark", {"orchestration", "spark", "tables", "translation", "verification"}),
+        ("confluent_kafka", {"demo", "kafka", "registry", "sandbox", "transport"}),
+    ],
+)
+def test_each_room_is_forbidden_a_framework_or_named_here(forbidden: str, may: set[str]) -> None:
+    closed = [
+        {module.split(".")[1] for module in contract["source_modules"]}
+        for contract in _contracts()
+        if contract["type"] == "forbidden" and forbidden in contract["forbidden_modules"]
+    ]
+    assert set(_rooms()) - max(closed, key=len) == may
+
+
+def test_lint_fails_on_circles_and_on_imports_against_the_order(tmp_path: Path) -> None:
+    shutil.copytree(PRODUCT, tmp_path / "k2k_assets", ignore=lambda _, names: {n for n in names if n == "__pycache__"})
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for file, imported in (
+        ("core/deadline.py", "k2k_assets.replication.plan"),  # against the order
+        ("mapping/algebra/fold.py", "k2k_assets.mapping.live.live"),  # a circle of folders
+        ("groups/decide.py", "k2k_assets.groups.poller"),  # a circle of files
+    ):
+        with (tmp_path / "k2k_assets" / file).open("a") as module:
+            module.write(f"\nimport {imported}\n")
+    (tmp_path / "k2k_assets" / "unlisted").mkdir()
+    (tmp_path / "k2k_assets" / "unlisted" / "__init__.py").touch()
+    lint = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
+
+    found = subprocess.run(
+        lint, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=120
+    )
+
+    assert found.returncode == 1
+    assert "k2k_assets.core is not allowed to import k2k_assets.replication" in found.stdout
+    assert "The following modules are not listed as layers:\n\n- k2k_assets.unlisted" in found.stdout
+    assert "No cycles are allowed in k2k_assets.mapping." in found.stdout
+    assert "No cycles are allowed in k2k_assets.groups." in found.stdout
 
 
 def test_there_are_three_walks_of_at_most_twelve_stations() -> None:

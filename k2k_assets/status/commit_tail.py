@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from k2k_assets.control.commit_log import records_of
 from k2k_assets.control.commit_record import CommitRecord
-from k2k_assets.core.deadline import Deadline
-from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.pipeline import Pipeline
 
 # The tail begins at most so many records before the end: enough for a history of minutes, read in less than a second.
@@ -22,44 +22,44 @@ class CommitTail:
     Args:
         pipeline: Names topic and group.
         cluster_id: Source cluster id.
+        topic: Description of the commit topic.
         target: The target cluster.
         take: Called with each record, in the order of the log.
     """
 
     def __init__(
-        self, pipeline: Pipeline, cluster_id: str, target: Cluster, take: Callable[[CommitRecord], None]
+        self,
+        pipeline: Pipeline,
+        cluster_id: str,
+        topic: TopicDescription,
+        target: Cluster,
+        take: Callable[[CommitRecord], None],
     ) -> None:
         self._identity = (pipeline.group, cluster_id)
         self._take = take
         self._target = target
-        partitions = target.partitions_of([pipeline.coordination.commit.topic])
-        first, ends = target.offsets(partitions, "earliest"), target.offsets(partitions, "stable")
-        latest = _MOST_RECORDS // max(1, len(partitions))
-        starts = {tp: max(first[tp], end - latest) for tp, end in ends.items() if tp in first}
-        self._reader = (
-            LogReader(pipeline.client_properties("target", "consumer"), starts, committed_only=True, follow=True)
-            if starts
-            else None
+        ends = target.offsets([TopicPartition(topic.name, p) for p in range(topic.partitions)], "stable")
+        latest = _MOST_RECORDS // max(1, len(ends))
+        self._follower = TopicFollower(
+            topic,
+            target,
+            pipeline.client_properties("target", "consumer"),
+            committed_only=True,
+            starts={tp.partition: max(0, end - latest) for tp, end in ends.items()},
         )
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the commit topic exists."""
-        return self._reader is not None
-
     def read(self) -> None:
-        """Passes on the records up to the present end; waits for them some seconds at most."""
-        if self._reader is None:
-            return
-        ends = self._target.offsets(list(self._reader.reached), "stable")
-        try:
-            for batch in self._reader.read_until(ends, Deadline(_SECONDS)):
-                for record in records_of(batch, *self._identity):
-                    self._take(record)
-        except NotReadToTheEnd:
-            return  # the next call continues there
+        """Passes on the records up to the present end, before which no transaction is open.
+
+        Raises:
+            TopicLost: The commit topic was deleted, created anew, or cut off.
+            ClusterUnreachable: The target does not answer, or sends no record for some seconds.
+        """
+        self._follower.ends()
+        for batch in self._follower.read_until(self._target.offsets(self._follower.reached, "stable"), _SECONDS):
+            for record in records_of(batch, *self._identity):
+                self._take(record)
 
     def close(self) -> None:
         """Closes the client."""
-        if self._reader is not None:
-            self._reader.close()
+        self._follower.close()

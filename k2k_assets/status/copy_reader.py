@@ -58,7 +58,8 @@ class CopyReader:
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
-            Refused: The principal may not see the topics, or a commit record cannot be read.
+            Refused: The principal may not see the topics, a commit record cannot be read, or the commit topic that was
+                followed is gone.
         """
         self._follow()
         records = self._newest()
@@ -87,12 +88,12 @@ class CopyReader:
 
     def _follow(self) -> None:
         """Reads the whole commit log at the first call, and new records at later calls."""
-        if self._tail is None:
+        name = self._pipeline.coordination.commit.topic
+        if self._tail is None and (topic := self._target.describe([name]).get(name)):
             cluster_id = self._source.cluster_id()
-            tail = CommitTail(self._pipeline, cluster_id, self._target, self._history.apply)
-            self._open.callback(tail.close)
+            self._tail = CommitTail(self._pipeline, cluster_id, topic, self._target, self._history.apply)
+            self._open.callback(self._tail.close)
             self._log = read_commit_log(self._pipeline, cluster_id, self._target)
-            self._tail = tail if tail.is_there else None
         if self._tail is not None:
             self._tail.read()
 

@@ -13,6 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.source_groups import SourceGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status.copy_reader import CopyReader
@@ -111,6 +112,22 @@ def test_a_copy_is_followed_from_before_its_first_record_on(
         (state,) = reader.read().topics
         assert state.state == "active"
         assert sum(state.history) == 15
+
+
+def test_a_commit_topic_that_was_deleted_is_told_and_the_next_reader_reads_the_new_one(
+    clusters: KafkaSandbox, pipeline: Pipeline, topic: str, both: tuple[Cluster, Cluster]
+) -> None:
+    kafka.produce(clusters.source_servers, topic, [b"v"] * 10, partition=0)
+    copy(pipeline)
+    commits = pipeline.coordination.commit.topic
+    with CopyReader(pipeline, *both) as reader:
+        assert [found.state for found in reader.read().topics] == ["active"]
+        kafka.delete_topic(clusters.target_servers, commits)
+        kafka.create_topic(clusters.target_servers, commits)
+        with pytest.raises(Replaced, match="was deleted and created anew"):
+            reader.read()
+    with CopyReader(pipeline, *both) as reader:
+        assert [found.state for found in reader.read().topics] == ["not begun"]
 
 
 def test_a_stopped_partition_has_its_reason(

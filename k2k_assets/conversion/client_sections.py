@@ -17,13 +17,8 @@ Sections = dict[str, dict[str, str]]
 _PROVIDED = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}:]*)\}")
 
 
-def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
-    """The sections of `source.kafka`.
-
-    Args:
-        flow: The flow.
-        told: Receives keys without a counterpart, with the reason.
-    """
+def source_sections(flow: Flow) -> tuple[Sections, dict[str, str]]:
+    """The sections of `source.kafka`, and the keys of the flow without a counterpart, with the reason."""
     alias, prefix = flow.source, flow.prefix
     sections = {
         "common": flow.of_clients(alias),
@@ -32,11 +27,11 @@ def source_sections(flow: Flow, told: dict[str, str]) -> Sections:
     }
     others = ("poll.timeout.ms", "group.id")  # MirrorMaker 2's own setting, and here the name of the progress
     sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name not in others}
-    return _usable("source", flow, sections, told)
+    return _usable("source", flow, sections)
 
 
-def target_sections(flow: Flow, told: dict[str, str]) -> Sections:
-    """The sections of `target.kafka`; arguments as for `source_sections`."""
+def target_sections(flow: Flow) -> tuple[Sections, dict[str, str]]:
+    """The same for `target.kafka`."""
     alias = flow.target
     readers = {key: name for key, name in flow.below(f"{alias}.consumer.").items() if is_of_every_client(name)}
     sections = {
@@ -45,11 +40,12 @@ def target_sections(flow: Flow, told: dict[str, str]) -> Sections:
         "producer": flow.below(f"{alias}.producer.", f"{flow.prefix}producer.override."),
         "admin": flow.below(f"{alias}.admin.", f"{flow.prefix}target.admin."),
     }
-    return _usable("target", flow, sections, told)
+    return _usable("target", flow, sections)
 
 
-def _usable(role: ClusterRole, flow: Flow, keys: Mapping[str, Mapping[str, str]], told: dict[str, str]) -> Sections:
+def _usable(role: ClusterRole, flow: Flow, keys: Mapping[str, Mapping[str, str]]) -> tuple[Sections, dict[str, str]]:
     sections: Sections = {}
+    told: dict[str, str] = {}
     origin: dict[tuple[str, str], str] = {}
     for section, names in keys.items():
         flow.read.update(names)
@@ -65,7 +61,7 @@ def _usable(role: ClusterRole, flow: Flow, keys: Mapping[str, Mapping[str, str]]
             told[origin[section, name]] = reason
     for section, name, reason in _remarks(role, sections, "warnings"):
         told[origin[section, name]] = f"no effect: {reason}"
-    return {section: values for section, values in sections.items() if values}
+    return {section: values for section, values in sections.items() if values}, told
 
 
 def _remarks(

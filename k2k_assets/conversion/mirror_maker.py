@@ -106,14 +106,14 @@ def _reason_of_cluster(name: str, alias: str, flows: Sequence[Flow]) -> str:
 
 
 def _converted(flow: Flow) -> Conversion:
-    told: dict[str, str] = {}
     flow.setting("enabled")
-    source, target = source_sections(flow, told), target_sections(flow, told)
+    (source, of_source), (target, of_target) = source_sections(flow), target_sections(flow)
     for alias, sections in ((flow.source, source), (flow.target, target)):
         if "bootstrap.servers" not in sections.get("common", {}):
             raise ValueError(f"the cluster '{alias}' has no key '{alias}.bootstrap.servers'")
     source.setdefault("consumer", {})["group.id"] = f"k2k.{flow.name}"
-    policy, separator = _policy(flow, told)
+    policy = flow.setting("replication.policy.class", default=_DEFAULT_POLICY).rpartition(".")[2]
+    separator = flow.setting("replication.policy.separator", default=".")
     document: dict[str, Any] = {
         "name": flow.name,
         "features": {
@@ -129,21 +129,26 @@ def _converted(flow: Flow) -> Conversion:
             {"source": {"topic": _topics(flow, policy, separator)}},
             {"sink": {"topic": _sink(flow, policy, separator), "partition": "source"}},
         ],
-        **_groups(flow, told),
-        **_sizes(flow, told),
+        "groups": _groups(flow),
+        **_sizes(flow),
     }
+    told = {**of_source, **of_target, **_told(flow, policy)}
     return Conversion(flow.prefix.removesuffix("."), flow.name, document, told)
 
 
-def _policy(flow: Flow, told: dict[str, str]) -> tuple[str, str]:
-    policy = flow.setting("replication.policy.class", default=_DEFAULT_POLICY).rpartition(".")[2]
-    separator = flow.setting("replication.policy.separator", default=".")
+def _told(flow: Flow, policy: str) -> dict[str, str]:
+    """Settings that are known, but have no counterpart in a pipeline file."""
+    told: dict[str, str] = {}
     if policy not in (_DEFAULT_POLICY, _IDENTITY):
         told[_key(flow, "replication.policy.class")] = (
             "a Java class that is not MirrorMaker 2's own: topics keep their names. Correct replication[].sink.topic "
             "if the class gives them other names"
         )
-    return policy, separator
+    if flow.setting("sync.group.offsets.enabled"):
+        told[_key(flow, "sync.group.offsets.enabled")] = (
+            "a separate program moves groups: `k2k-offset-mapping start -f FILE`"
+        )
+    return told
 
 
 def _key(flow: Flow, name: str) -> str:
@@ -162,20 +167,16 @@ def _sink(flow: Flow, policy: str, separator: str) -> str | dict[str, str]:
     return {"prefix": flow.source + separator} if policy == _DEFAULT_POLICY else "source"
 
 
-def _groups(flow: Flow, told: dict[str, str]) -> dict[str, Any]:
+def _groups(flow: Flow) -> dict[str, Any]:
     chosen = flow.listed("groups", default=".*")
     excluded = flow.listed("groups.exclude", "groups.blacklist", default=_GROUPS_EXCLUDED)
     groups: dict[str, Any] = {"consumerGroups": _selection(chosen, excluded, "groups")}
     if seconds := flow.setting("sync.group.offsets.interval.seconds"):
         groups["pollInterval"] = f"{seconds} seconds"
-    if flow.setting("sync.group.offsets.enabled"):
-        told[_key(flow, "sync.group.offsets.enabled")] = (
-            "a separate program moves groups: `k2k-offset-mapping start -f FILE`"
-        )
-    return {"groups": groups}
+    return groups
 
 
-def _sizes(flow: Flow, told: dict[str, str]) -> dict[str, Any]:
+def _sizes(flow: Flow) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     if tasks := flow.setting("tasks.max"):
         sizes["configuration"] = {"partitionParallelism": _number(tasks, "tasks.max")}

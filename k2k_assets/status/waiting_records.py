@@ -86,7 +86,7 @@ class WaitingRecords:
             if _is_answer(message, wanted[tp][1]):
                 left.discard(tp)
                 consumer.incremental_unassign([KafkaTopicPartition(*tp)])
-                self._take(message, tp, wanted[tp], found)
+                found.update(self._answer(message, tp, wanted[tp]))
         consumer.unassign()
         return found
 
@@ -97,21 +97,21 @@ class WaitingRecords:
         self._consumer.assign([KafkaTopicPartition(*tp, start) for tp, (start, _) in wanted.items()])
         return self._consumer
 
-    def _take(
-        self, message: Message, tp: TopicPartition, wanted: tuple[int, int], found: dict[TopicPartition, int | None]
-    ) -> None:
+    def _answer(
+        self, message: Message, tp: TopicPartition, wanted: tuple[int, int]
+    ) -> dict[TopicPartition, int | None]:
+        """What a message says of its partition; empty if that is not known. Keeps timestamps for the next call."""
         start, end = wanted
         error = message.error()
         if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                found[tp] = None
-            return
+            return {tp: None} if error.code() == KafkaError._PARTITION_EOF else {}
         if message.offset() >= end:
-            found[tp] = None  # the first record was written after the end was read
-            return
+            return {tp: None}  # the first record was written after the end was read
         kind, timestamp = message.timestamp()
-        if kind != TIMESTAMP_NOT_AVAILABLE:
-            found[tp] = self._known[tp, start] = timestamp
+        if kind == TIMESTAMP_NOT_AVAILABLE:
+            return {}
+        self._known[tp, start] = timestamp
+        return {tp: timestamp}
 
 
 def _place(message: Message) -> TopicPartition | None:

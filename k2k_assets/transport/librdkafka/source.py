@@ -114,7 +114,7 @@ class LibrdkafkaSource:
             raise Restart(f"source consumer: {clients.error_of(error).str()}") from None
         polled = Polled()
         if messages and any(map(Message.error, messages)):
-            messages = self._without_events(messages, polled.ends)
+            messages, polled.ends = self._without_events(messages)
         if messages and self._passed_over:
             read = len(messages)
             messages = self._passed_over.without(messages)
@@ -126,8 +126,9 @@ class LibrdkafkaSource:
     def close(self) -> None:
         self._consumer.close()
 
-    def _without_events(self, messages: list[Message], ends: dict[TopicPartition, int]) -> list[Message]:
-        records = []
+    def _without_events(self, messages: list[Message]) -> tuple[list[Message], dict[TopicPartition, int]]:
+        """The records, and the ends that were reached; raises what has gone wrong."""
+        records, ends = [], {}
         for message in messages:
             error = message.error()
             if error is None:
@@ -136,7 +137,7 @@ class LibrdkafkaSource:
                 ends[TopicPartition(message.topic(), message.partition())] = message.offset()
             elif not clients.is_about_the_group(error):
                 raise_fault(error, message, self._log_ends)
-        return records
+        return records, ends
 
     def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:
         """Implements `FirstCommitted`: reads the same offsets with a read_committed consumer.

@@ -39,7 +39,6 @@ def reading_consumer(servers: str, group: str) -> Consumer:
 
 
 def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """All partitions of a topic."""
     return [TopicPartition(topic, p) for p in consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions]
 
 

@@ -99,7 +99,6 @@ class Connection:
         return f"{self.role} cluster ({self.servers})"
 
     def cluster_id(self) -> str:
-        """The cluster id."""
         return str(self._metadata().cluster_id)
 
     def topics(self) -> dict[str, int]:

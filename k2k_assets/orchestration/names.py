@@ -119,7 +119,6 @@ class AssetNames:
 
     @property
     def consumer_groups_group(self) -> str:
-        """The asset group of the consumer groups."""
         return f"{self._label}_groups"
 
     @property

@@ -26,7 +26,6 @@ class NamePattern(NamedTuple):
     prefixed: bool = False
 
     def covers(self, name: str) -> bool:
-        """Whether the pattern covers a name."""
         return self == ALL or (name.startswith(self.name) if self.prefixed else name == self.name)
 
     def __str__(self) -> str:

@@ -80,7 +80,7 @@ def joined_selection(parts: Sequence[TopicSelection]) -> TopicSelection:
 
 
 def joined_routing(pairs: Sequence[Pair]) -> Routing:
-    """One routing for all pairs."""
+    """The routing of the first pair that selects a topic."""
     if len(pairs) == 1:
         return pairs[0].routing
     return JoinedRouting(topic=SinkTopic(), partition=pairs[0].routing.partition, pairs=tuple(pairs))

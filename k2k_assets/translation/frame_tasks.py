@@ -63,7 +63,7 @@ class IndexMaps:
         self._runs = 0
 
     def map_of(self, source: SourcePartition) -> PartitionMap:
-        """The map of a source partition."""
+        """The map, read from the index if it is not among those that were used last."""
         found = self._kept.pop(source, None)
         if found is None:
             found = self._load(source)

@@ -79,7 +79,7 @@ def statuses(result: PollResult) -> list[GroupStatus]:
 
 
 def poll_line(result: PollResult) -> str:
-    """A poll in one line."""
+    """Groups, positions by state, and what was committed: `3 groups: 12 exact; 1 group committed`."""
     counts = ", ".join(f"{count:,} {word.value}" for word, count in result.words.most_common())
     parts = [f"{plural(len(result.decisions), 'group')}: {counts or 'no positions'}"]
     parts.append(f"{plural(len(result.committed), 'group')} committed")

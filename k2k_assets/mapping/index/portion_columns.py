@@ -148,7 +148,6 @@ def in_order(*tables: pa.Table) -> pa.Table:
 
 
 def sources_of(rows: pa.Table) -> list[SourcePartition]:
-    """The source partition of each row."""
     columns = [rows[name].to_pylist() for name in SOURCE]
     return [SourcePartition(*row) for row in zip(*columns, strict=True)]
 

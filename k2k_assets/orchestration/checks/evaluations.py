@@ -96,7 +96,7 @@ class RunVerdicts:
         self._given: set[dg.AssetCheckKey] = set()
 
     def give(self, verdicts: Evaluations) -> None:
-        """Gives verdicts."""
+        """Stores verdicts as events of this run; without a run where another one has given a newer verdict."""
         found = list(verdicts)
         self._give(found, self._newest_of(found))
 

@@ -41,7 +41,7 @@ class MetricsKafka(Section):
 
 
 class Metrics(Section):
-    """Metrics."""
+    """What `-t` exports: names, exporters, and the endpoint of the health."""
 
     prefix: MetricsPrefix = Field(default_factory=MetricsPrefix, description="Prefixes of metric names.")
     client_statistics: PositiveDuration | None = Field(

@@ -66,7 +66,6 @@ class Rule:
 
     @property
     def has_function(self) -> bool:
-        """Whether the rule has a function."""
         return self._function is not None
 
     def goes_on(self, batch: Batch, index: int) -> bool:

@@ -48,7 +48,7 @@ class Payloads:
         return self.through(message.key(), message.value(), facets)
 
     def through(self, key: Payload, value: Payload, facets: str) -> tuple[Payload, Payload]:
-        """As `of`, of a key and a value."""
+        """A key and a value as a copy has them: with schema ids mapped in those that `facets` names."""
         return (
             self._through(key) if "key" in facets else key,
             self._through(value) if "value" in facets else value,

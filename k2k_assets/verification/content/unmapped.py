@@ -48,7 +48,6 @@ class Span(NamedTuple):
 
     @property
     def target(self) -> TopicPartition:
-        """The target partition."""
         return TopicPartition(self.target_topic, self.target_partition)
 
 

@@ -43,7 +43,7 @@ class GroupVerdictSink(Protocol):
     """What of `RunVerdicts` is used here."""
 
     def give(self, verdicts: Evaluations) -> None:
-        """Gives verdicts."""
+        """Stores verdicts; see `RunVerdicts.give`."""
 
     def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
         """Those of some checks whose newest verdict was not given as one of this run."""

@@ -120,7 +120,15 @@ class PartitionState:
 
 
 def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int) -> CommitRecord:
-    """Makes the commit record for a state."""
+    """The commit record, whose position is the next offset that the slot has not read.
+
+    Args:
+        slot: Names group and generation.
+        state: The partition.
+        kind: Why it is written.
+        sequence: Rises with each transaction of the slot.
+        time: Milliseconds since the epoch.
+    """
     plan = state.plan
     return CommitRecord(
         group=slot.pipeline.group,

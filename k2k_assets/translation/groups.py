@@ -2,8 +2,9 @@
 
 The positions of all groups in one source partition are looked up together, so that a look-up costs next to nothing.
 
-A group with a commit in one partition of a topic reads the whole topic: where several source partitions feed one target
-partition, those without a commit count as unread. It does not read topics without any commit.
+A group with a commit in one partition of a topic, be it a pending one, reads the whole topic: where several source
+partitions feed one target partition, those without a commit count as unread. It does not read topics without any
+commit.
 
 A target partition may hold records of source partitions that fed it by a former routing. For a group that has not read
 all of these yet, the answer is unknown.
@@ -128,7 +129,7 @@ class _Translation:
 
     def answers(self) -> dict[str, list[Answer]]:
         for name, group in self.groups.items():
-            self._topics[name] = {tp.topic for tp in group.offsets}
+            self._topics[name] = {tp.topic for tp in (*group.offsets, *group.unstable)}
             for source, committed in group.offsets.items():
                 self._standing[source].append((name, committed))
         found: dict[str, list[Answer]] = defaultdict(list)
@@ -261,8 +262,12 @@ class _Translation:
     def _begun(
         self, source: TopicPartition, positions: Offsets, mapping: PartitionMap | None, names: Iterable[str]
     ) -> Offsets:
-        """Positions for the translation: a group without a commit has read none of the copied records."""
-        if mapping is None or not mapping.began:
+        """Positions for the translation: a group without a commit has read none of the copied records.
+
+        Where records were left out below the first one that was copied, it has not read those either, and they are not
+        on the target. So it stays below them, which makes the answer unknown.
+        """
+        if mapping is None or not mapping.began or mapping.began > (mapping.log_start or 0):
             return positions
         unread = np.array([source not in self.groups[name].offsets for name in names], dtype=np.bool_)
         return np.where(unread & (positions >= 0), np.maximum(positions, mapping.began), positions)

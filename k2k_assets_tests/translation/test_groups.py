@@ -135,6 +135,34 @@ def test_a_partition_without_a_commit_counts_as_unread_where_its_topic_is_read()
     assert answers["g"][0].sources == ((A0, CommittedOffset(2)),)
 
 
+def test_what_was_left_out_of_a_partition_without_a_commit_is_not_passed_over() -> None:
+    """Copying of a-1 began at 5: of a group that has read nothing there nobody can say that it goes on exactly."""
+    whole = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), A1: partition_map(A1, 7, (ALL0, Run(5, 2, 2)), began=5)}
+    began = {A0: whole[A0], A1: replace(whole[A1], covered=(Covered(5, 7),))}
+    ends = {ALL0: Ends(0, 4)}
+    for log_start, said in ((0, ("all-0", -1, "unknown")), (5, ("all-0", 2, "exact"))):
+        maps = {**began, A1: replace(began[A1], log_start=log_start)}
+        assert brief(translated({"g": {A0: 2}}, maps, SPREAD, ends)) == {"g": [said]}
+        read = translated({"g": {A0: 2, A1: 6}}, maps, SPREAD, ends)
+        assert brief(read) == {"g": [("all-0", 3, "exact")]}
+        # Nothing of it is copied yet.
+        waits = {**maps, A1: replace(maps[A1], covered=(), runs={})}
+        waiting = translated({"g": {A0: 2}}, waits, SPREAD, {ALL0: Ends(0, 2)}, {A0: 2, A1: 5})
+        assert brief(waiting) == {"g": [("all-0", *said[1:])]}
+
+
+def test_a_topic_of_which_all_commits_are_pending_is_read_too() -> None:
+    """The group's first transaction in b is open: the records of b are unread, and lie before those of a."""
+    maps = {
+        A0: partition_map(A0, 3, (ALL0, Run(0, 2, 3))),
+        B0: partition_map(B0, 2, (ALL0, Run(0, 0, 2))),
+    }
+    ends, groups = {ALL0: Ends(0, 5), ALL1: Ends(0, 0)}, {"g": {A0: 1}}
+    assert brief(translated(groups, maps, STATIC, ends)) == {"g": [("all-0", 3, "exact")]}
+    pending = {"g": frozenset({TopicPartition("b", 1)})}
+    assert brief(translated(groups, maps, STATIC, ends, unstable=pending)) == {"g": [("all-0", 0, "exact")]}
+
+
 def test_what_went_to_other_partitions_under_another_routing_is_not_skipped() -> None:
     """Copied with `partition: producer` up to 4, with `partition: source` since."""
     before = [(ALL0, Run(0, 0, 1)), (ALL1, Run(1, 0, 1)), (ALL0, Run(2, 1, 1)), (ALL1, Run(3, 1, 1))]

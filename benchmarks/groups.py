@@ -133,8 +133,8 @@ def _poll(what: str, poller: Poller, expected: int) -> list[str]:
 
 def _check(result: PollResult, expected: int) -> None:
     """Raises if the poll did not do what is measured."""
-    if result.failed or set(result.words) != {CommitDecision.EXACT}:
-        raise RuntimeError(f"failed: {dict(result.failed)}; said of partitions: {dict(result.words)}")
+    if result.failed or set(result.decision_counts) != {CommitDecision.EXACT}:
+        raise RuntimeError(f"failed: {dict(result.failed)}; said of partitions: {dict(result.decision_counts)}")
     if len(result.committed) < expected:
         raise RuntimeError(f"{len(result.committed)} groups were committed instead of {expected}")
 

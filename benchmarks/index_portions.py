@@ -125,7 +125,7 @@ class Case:
         """CPU seconds and seconds of an update of a version, without its jobs."""
         switch(self.root, before)
         self.job_cpu = self.job_wall = 0.0
-        update = Update(self.root, "bench", "bench", "mappings", self.retention, self, self.look, lambda: _DAY)
+        update = Update(self.root, "bench", "bench", "mappings", self.retention, self, self.find_unread, lambda: _DAY)
         cpu, wall = time.process_time(), time.perf_counter()
         manifest = update.run(read_manifest(self.root))
         took = time.process_time() - cpu - self.job_cpu, time.perf_counter() - wall - self.job_wall
@@ -134,7 +134,7 @@ class Case:
             raise AssertionError(f"{manifest.mapped} records are mapped, and should be {wanted}")
         return took
 
-    def look(self, before: IndexIdentity | None) -> Unread:
+    def find_unread(self, before: IndexIdentity | None) -> Unread:
         """What there is to read."""
         if not isinstance(before, Manifest):
             raise TypeError("these updates do not begin anew")

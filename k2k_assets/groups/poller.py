@@ -104,7 +104,7 @@ class Poller:
         self._claims.forget_older()
         log.info("offset mapper of pipeline %s: claim %d, generation %d", self._pipeline.name, claim, self._generation)
 
-    def look_on(self) -> None:
+    def begin_read_only(self) -> None:
         """Reads the mappings to the end without taking over from a mapper; then polls commit nothing.
 
         Raises:

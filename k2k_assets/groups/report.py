@@ -120,15 +120,15 @@ class PollResult:
         return sum(source.left or 0 for source in sources), sum(line.target.left or 0 for line in lines if line.target)
 
     @cached_property
-    def words(self) -> Counter[CommitDecision]:
+    def decision_counts(self) -> Counter[CommitDecision]:
         """Number of partitions of all groups for each decision."""
-        return Counter(word for group in self.decisions for word in self.words_of(group))
+        return Counter(decision for group in self.decisions for decision in self.decisions_of(group))
 
-    def words_of(self, group: str) -> Iterator[CommitDecision]:
+    def decisions_of(self, group: str) -> Iterator[CommitDecision]:
         """The decision on each position of a group."""
-        return (self._word(group, row) for row in self.decisions[group].rows)
+        return (self._decision(group, row) for row in self.decisions[group].rows)
 
-    def _word(self, group: str, row: Row) -> CommitDecision:
+    def _decision(self, group: str, row: Row) -> CommitDecision:
         return CommitDecision.ACTIVE if row.commit and group in self.active else row.decision
 
     def _line(self, group: str, row: Row) -> Line:
@@ -141,7 +141,7 @@ class PollResult:
             for partition, committed in row.sources
         )
         done = row.commit and group in self.committed
-        return Line(row.target, target, sources, self._word(group, row), done, row.metadata, row.again)
+        return Line(row.target, target, sources, self._decision(group, row), done, row.metadata, row.again)
 
 
 def _left(end: int | None, offset: int) -> int | None:

@@ -42,33 +42,33 @@ def running_mapper(pipeline: Pipeline, target: Cluster) -> str:
     return ""
 
 
-def look(pipeline: Pipeline) -> PollResult:
-    """Looks once at the groups and their translated positions; commits nothing.
+def observe(pipeline: Pipeline) -> PollResult:
+    """Reads the groups and their translated positions once; commits nothing.
 
     Raises:
         K2KError: A cluster does not answer or refuses, or a topic or permission is missing.
     """
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
-        poller.look_on()
+        poller.begin_read_only()
         return poller.poll()
 
 
-def look_on(pipeline: Pipeline, moved_by: str) -> PollResult:
-    """Looks at the groups until they stand at their translated positions, or until the mapper has had some polls.
+def await_moved(pipeline: Pipeline, moved_by: str) -> PollResult:
+    """Polls the groups until they stand at their translated positions, or until the mapper has had some polls.
 
     Args:
         pipeline: The pipeline.
         moved_by: Text that names the running mapper.
 
     Returns:
-        The last look; groups that do not stand at their translated positions are in `failed`.
+        The last poll; groups that do not stand at their translated positions are in `failed`.
 
     Raises:
         K2KError: A cluster does not answer or refuses, or a topic or permission is missing.
     """
     patience = Deadline(max(_SHORTEST_PATIENCE, _POLLS * pipeline.groups.poll_interval.total_seconds()))
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
-        poller.look_on()
+        poller.begin_read_only()
         while True:
             result = poller.poll()
             elsewhere = [group for group, decision in result.decisions.items() if decision.commits]

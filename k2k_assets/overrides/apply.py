@@ -124,7 +124,7 @@ class _Writer:
         pipeline: Pipeline,
         target: Cluster,
         snapshot: OffsetSnapshot,
-        look_again: Callable[[], OffsetSnapshot],
+        refresh: Callable[[], OffsetSnapshot],
         claimed_as: ClaimedAs,
         generation: int,
         owner: str,
@@ -134,7 +134,7 @@ class _Writer:
         self._pipeline = pipeline
         self._target = target
         self._snapshot = snapshot
-        self._look_again = look_again
+        self._refresh = refresh
         self._claimed_as = claimed_as
         self._generation = generation
         self._sink = sink
@@ -166,7 +166,7 @@ class _Writer:
         Raises:
             Refused: A topic was created anew since, so that the claims are for the former one.
         """
-        now = self._look_again()
+        now = self._refresh()
         for name, topic in self._snapshot.topics.items():
             if now.topics.get(name) != topic:
                 raise Refused(f"the source topic {name} has changed meanwhile; nothing was changed. Start again")

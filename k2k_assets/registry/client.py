@@ -139,13 +139,13 @@ class ConfluentRegistry:
         except SchemaRegistryError as error:
             status = error.http_status_code
             if status == _NOT_FOUND:
-                raise SchemaNotFound(f"{self} does not have {what}: {_words(error)}") from None
+                raise SchemaNotFound(f"{self} does not have {what}: {_message(error)}") from None
             if refusable and status in _REFUSED:
-                raise _Refusal(_words(error)) from None
+                raise _Refusal(_message(error)) from None
             if status in _NOT_LET_IN:
-                words = f"refuses the login or the request ({status}): {_words(error)}"
+                words = f"refuses the login or the request ({status}): {_message(error)}"
                 raise self._refusal(words, may_pass=True) from None
-            raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_words(error)}") from None
+            raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_message(error)}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             if why := _why_not_let_in(error):
                 raise self._refusal(why) from None
@@ -174,7 +174,7 @@ class _Refusal(Exception):
     """A registry does not take what it was given."""
 
 
-def _words(error: SchemaRegistryError) -> str:
+def _message(error: SchemaRegistryError) -> str:
     return f"{error.error_message} (error code {error.error_code})"
 
 

@@ -123,18 +123,18 @@ class _Api:
     async def pipeline(self, request: Request) -> Response:
         """One pipeline."""
         loaded, watch = await self._find(request)
-        return JSONResponse(documents.watched(loaded, await run_in_threadpool(watch.look)))
+        return JSONResponse(documents.watched(loaded, await run_in_threadpool(watch.refresh)))
 
     async def groups(self, request: Request) -> Response:
         """Its consumer groups."""
         _, watch = await self._find(request)
-        return JSONResponse(documents.groups((await run_in_threadpool(watch.look)).status))
+        return JSONResponse(documents.groups((await run_in_threadpool(watch.refresh)).status))
 
     async def positions(self, request: Request) -> Response:
         """Plans, or sets, positions."""
         watch, body = await self._change(request, PositionsBody)
         done = await run_in_threadpool(self._changing.positions, watch.pipeline, body)
-        watch.look_again()
+        watch.invalidate()
         stale = body.plan is not None and not done.applied
         answer: dict[str, Any] = {**documents.changes(done.plan, done.decided, done.applied)}
         if stale:
@@ -152,7 +152,7 @@ class _Api:
     async def _topics(self, request: Request, change: Callable[[Pipeline, TopicsBody], None]) -> Response:
         watch, body = await self._change(request, TopicsBody)
         await run_in_threadpool(change, watch.pipeline, body)
-        watch.look_again()
+        watch.invalidate()
         return JSONResponse({"topics": body.topics})
 
     async def _find(self, request: Request) -> tuple[LoadedFiles, PipelineWatch]:

@@ -13,7 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.overrides.decide import Override, describe_override
 from k2k_assets.overrides.request import Wanted
 from k2k_assets.server.pipeline_files import LoadedFiles
-from k2k_assets.server.watch import PipelineLook
+from k2k_assets.server.watch import WatchedStatus
 from k2k_assets.status.copy_status import CopyStatus, MovedGroup
 from k2k_assets.status.document import StatusDocument, status_document
 
@@ -112,20 +112,20 @@ def listed(found: Sequence[LoadedFiles], read_only: bool) -> Pipelines:
     return {"pipelines": [_named(one) for one in found], "readOnly": read_only}
 
 
-def watched(loaded: LoadedFiles, look: PipelineLook) -> PipelineState:
+def watched(loaded: LoadedFiles, found: WatchedStatus) -> PipelineState:
     """One pipeline; of a cluster that does not answer, the last that is known.
 
     Args:
         loaded: The pipeline with its files.
-        look: What is known of it.
+        found: What is known of it.
     """
     assert loaded.pipeline is not None
     return {
         "id": loaded.id,
         "files": list(map(str, loaded.files)),
-        "error": look.error or None,
-        "status": status_document(loaded.pipeline, look.status) if look.status else None,
-        "stops": list(_stops(look.status, loaded.files)) if look.status else [],
+        "error": found.error or None,
+        "status": status_document(loaded.pipeline, found.status) if found.status else None,
+        "stops": list(_stops(found.status, loaded.files)) if found.status else [],
     }
 
 

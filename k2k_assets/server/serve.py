@@ -62,10 +62,10 @@ def _listen(host: str, port: int) -> socket.socket:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address[:2], family=kind)
     except OSError as error:
-        raise Refused(f"cannot listen at {host}:{port}: {_words(error)}. -p names another port") from None
+        raise Refused(f"cannot listen at {host}:{port}: {_message(error)}. -p names another port") from None
 
 
-def _words(error: OSError) -> str:
+def _message(error: OSError) -> str:
     # `create_server` adds the address to the words of the system.
     return str(error.strerror or error).partition(" (while ")[0]
 

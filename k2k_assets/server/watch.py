@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class PipelineLook:
+class WatchedStatus:
     """What is known of a pipeline.
 
     Attributes:
@@ -71,24 +71,24 @@ class PipelineWatch:
         self._open_clients = open_clients
         self._lock = threading.Lock()
         self._clients: StatusClients | None = None
-        self._look = PipelineLook()
+        self._known = WatchedStatus()
         self._read_at = self._asked_at = -_IDLE_SECONDS
         self._is_retired = False
 
-    def look(self) -> PipelineLook:
+    def refresh(self) -> WatchedStatus:
         """The status, not older than a second unless it takes longer to read it."""
         self._asked_at = time.monotonic()
         if not self._lock.acquire(timeout=_PATIENCE_SECONDS):
-            return replace(self._look, error=self._look.error or "the clusters are still being asked")
+            return replace(self._known, error=self._known.error or "the clusters are still being asked")
         try:
             if time.monotonic() - self._read_at >= _FRESH_SECONDS and not self._is_retired:
-                self._look = self._read()
+                self._known = self._read()
                 self._read_at = time.monotonic()
-            return self._look
+            return self._known
         finally:
             self._lock.release()
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """What is known counts as old, because something was changed."""
         self._read_at = -_IDLE_SECONDS
 
@@ -110,13 +110,13 @@ class PipelineWatch:
             finally:
                 self._lock.release()
 
-    def _read(self) -> PipelineLook:
+    def _read(self) -> WatchedStatus:
         try:
             self._clients = self._clients or self._open_clients(self.pipeline)
-            return PipelineLook(self._clients.read())
+            return WatchedStatus(self._clients.read())
         except K2KError as error:
             self._close_clients()
-            return PipelineLook(self._look.status, str(error))
+            return WatchedStatus(self._known.status, str(error))
 
     def _close_clients(self) -> None:
         reading, self._clients = self._clients, None

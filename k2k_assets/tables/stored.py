@@ -53,12 +53,12 @@ def validated(frame: DataFrame, model: Any, refusal: str) -> DataFrame:
         BrokenTable: A row breaks a rule.
     """
     if faults := broken_rules(frame, model):
-        rows = "; ".join(_words(row) for row in offending_rows(frame, model, _ROWS_SHOWN))
+        rows = "; ".join(_message(row) for row in offending_rows(frame, model, _ROWS_SHOWN))
         raise BrokenTable(f"{refusal}: {'; '.join(faults)}{f' ({rows})' if rows else ''}")
     return frame
 
 
-def _words(row: Row) -> str:
+def _message(row: Row) -> str:
     return ", ".join(f"{name}={value}" for name, value in row.asDict().items())
 
 

@@ -37,8 +37,8 @@ def group_states(result: PollResult) -> dict[str, str]:
     found = dict.fromkeys(result.failed, FAILED)
     for group in result.decisions:
         if group not in found:
-            words = result.words_of(group)
-            found[group] = min(words, key=_BY_ATTENTION.index, default=CommitDecision.EXACT).value
+            decisions = result.decisions_of(group)
+            found[group] = min(decisions, key=_BY_ATTENTION.index, default=CommitDecision.EXACT).value
     return found
 
 

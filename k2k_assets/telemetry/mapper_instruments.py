@@ -81,7 +81,7 @@ class MapperInstruments:
 
     def _observe_positions(self, result: PollResult) -> Iterator[Observation]:
         for decision in CommitDecision:
-            yield Observation(result.words[decision], {**self._labels, "state": decision.value})
+            yield Observation(result.decision_counts[decision], {**self._labels, "state": decision.value})
 
     def _observe_lags(self, result: PollResult) -> Iterator[Observation]:
         for group in result.decisions:

@@ -84,7 +84,7 @@ def moved(pipeline: Pipeline, way: OneWay, topic: str, standing: Mapping[str, in
         assert line.target, (group, line, result.unproven)
         assert_true(here, there, at, line.target.offset, line.decision is CommitDecision.EXACT)
         assert held(way.target, group)[TopicPartition(topic, 0)][0] == line.target.offset
-    return result.words
+    return result.decision_counts
 
 
 def returned(pipeline: Pipeline, way: OneWay, topic: str, reverse: Pipeline | None = None) -> Counter[str]:
@@ -114,8 +114,8 @@ def test_a_file_for_the_mapper_alone_learns_that_both_sides_are_written(
     for way in ways:
         standing = groups_everywhere(way.source, topic)
         pipeline = mapper_file(way, prefix_of(standing))
-        words = moved(pipeline, way, topic, standing)
-        assert words.keys() == {CommitDecision.EXACT, CommitDecision.MAY_REPEAT}
+        counts = moved(pipeline, way, topic, standing)
+        assert counts.keys() == {CommitDecision.EXACT, CommitDecision.MAY_REPEAT}
         here, there = read_all(way.target, topic), read_all(way.source, topic)
         for answer in translate_offsets(pipeline, topic, 0, standing.values()):
             assert answer.to_offset is not None
@@ -209,9 +209,9 @@ def test_the_mapping_records_tell_how_the_pipeline_back_copies(
     for way, other in ((exactly_once, at_least_once), (at_least_once, exactly_once)):
         standing = groups_everywhere(way.source, topic)
         pipeline = of_groups(way, prefix_of(standing))
-        words = moved(pipeline, way, topic, standing)
-        assert words[CommitDecision.EXACT]
-        assert words.keys() <= {CommitDecision.EXACT, CommitDecision.MAY_REPEAT}
+        counts = moved(pipeline, way, topic, standing)
+        assert counts[CommitDecision.EXACT]
+        assert counts.keys() <= {CommitDecision.EXACT, CommitDecision.MAY_REPEAT}
         result = sync_once(pipeline)
         with both_clusters(pipeline) as (source, target):
             verdicts = check_groups(pipeline, result, source, target)

@@ -29,19 +29,19 @@ def _poll(*elsewhere: str) -> PollResult:
 
 def test_it_waits_for_the_groups_to_be_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     polls = iter([_poll("a", "b"), _poll("b"), _poll()])
-    monkeypatch.setattr(Poller, "look_on", lambda self: None)
+    monkeypatch.setattr(Poller, "begin_read_only", lambda self: None)
     monkeypatch.setattr(Poller, "poll", lambda self: next(polls))
-    found = running_mapper.look_on(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t"), "Dagster run r1")
+    found = running_mapper.await_moved(make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t"), "Dagster run r1")
     assert (found.failed, found.moved_by) == ({}, "Dagster run r1")
     assert next(polls, None) is None
 
 
 def test_those_that_are_not_moved_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Poller, "look_on", lambda self: None)
+    monkeypatch.setattr(Poller, "begin_read_only", lambda self: None)
     monkeypatch.setattr(Poller, "poll", lambda self: _poll("b"))
     monkeypatch.setattr(running_mapper, "_SHORTEST_PATIENCE", 0.0)
     pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", "t", groups={"pollInterval": "1 millisecond"})
-    found = running_mapper.look_on(pipeline, "Dagster run r1")
+    found = running_mapper.await_moved(pipeline, "Dagster run r1")
     assert found.failed.keys() == {"b"}
     assert found.failed["b"].startswith("Dagster run r1 moves the groups, and has not moved this one")
 

@@ -45,31 +45,31 @@ def pipeline(tmp_path: Path) -> Pipeline:
 def test_many_who_look_cost_one_look(pipeline: Pipeline) -> None:
     clients = Counted()
     watch = PipelineWatch(pipeline, clients)  # type: ignore[arg-type]
-    assert [watch.look().status for _ in range(20)] == [STATUS] * 20
+    assert [watch.refresh().status for _ in range(20)] == [STATUS] * 20
     assert (clients.opened, clients.reads) == (1, 1)
-    watch.look_again()
-    watch.look()
+    watch.invalidate()
+    watch.refresh()
     assert (clients.opened, clients.reads) == (1, 2)
 
 
 def test_after_an_error_new_clients_are_opened_and_the_last_status_stays(pipeline: Pipeline) -> None:
     clients = Counted()
     watch = PipelineWatch(pipeline, clients)  # type: ignore[arg-type]
-    watch.look()
+    watch.refresh()
     clients.error = ClusterUnreachable("away")
-    watch.look_again()
-    look = watch.look()
-    assert (look.status, look.error) == (STATUS, "away")
+    watch.invalidate()
+    found = watch.refresh()
+    assert (found.status, found.error) == (STATUS, "away")
     assert clients.closed == 1
     clients.error = None
-    watch.look_again()
-    assert (watch.look().error, clients.opened) == ("", 2)
+    watch.invalidate()
+    assert (watch.refresh().error, clients.opened) == ("", 2)
 
 
 def test_clients_of_what_nobody_looks_at_are_closed(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     clients = Counted()
     watch = PipelineWatch(pipeline, clients)  # type: ignore[arg-type]
-    watch.look()
+    watch.refresh()
     watch.close_if_idle()
     assert clients.closed == 0
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.0)
@@ -80,8 +80,8 @@ def test_clients_of_what_nobody_looks_at_are_closed(pipeline: Pipeline, monkeypa
 def test_a_watch_whose_file_has_changed_opens_no_clients_any_more(pipeline: Pipeline) -> None:
     clients = Counted()
     watch = PipelineWatch(pipeline, clients)  # type: ignore[arg-type]
-    watch.look()
+    watch.refresh()
     watch.retire()
-    watch.look_again()
-    assert watch.look().status == STATUS
+    watch.invalidate()
+    assert watch.refresh().status == STATUS
     assert (clients.opened, clients.closed) == (1, 1)

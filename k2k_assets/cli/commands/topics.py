@@ -132,7 +132,7 @@ def _lines(found: TopicsPlan, allowed: Collection[Kind]) -> Iterator[str]:
         if each.topic != topic:
             topic = each.topic
             yield topic
-        yield f"  {_words(found, each, allowed)}"
+        yield f"  {_change(found, each, allowed)}"
     yield from (f"  + {acl}" for acl in found.acls)
     done = found.to_do(allowed)
     counts = Counter("create" if each.kind == "missing" else "change" for each in done)
@@ -144,7 +144,7 @@ def _lines(found: TopicsPlan, allowed: Collection[Kind]) -> Iterator[str]:
     yield f"{of}: {', '.join(words)}" if found else f"{of}: nothing to do"
 
 
-def _words(found: TopicsPlan, each: Difference, allowed: Collection[Kind]) -> str:
+def _change(found: TopicsPlan, each: Difference, allowed: Collection[Kind]) -> str:
     if each.kind == "missing":
         topic = found.wanted[each.topic].topic
         configs = "".join(f", {name}={value}" for name, value in sorted(topic.config.items()))

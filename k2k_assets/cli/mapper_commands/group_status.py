@@ -35,7 +35,7 @@ class GroupStatus(NamedTuple):
 
     Attributes:
         group: Its name.
-        words: Number of its partitions in each state.
+        states: Number of its partitions in each state.
         left_on_source: Offsets left to read on the source.
         left_on_target: Offsets left to read on the target, from the translated positions.
         committed: Whether the poll committed it.
@@ -43,7 +43,7 @@ class GroupStatus(NamedTuple):
     """
 
     group: str
-    words: dict[str, int]
+    states: dict[str, int]
     left_on_source: int
     left_on_target: int
     committed: bool
@@ -52,12 +52,12 @@ class GroupStatus(NamedTuple):
     @property
     def fine(self) -> bool:
         """Whether the group needs no attention."""
-        return all(word in _FINE for word in self.words)
+        return all(word in _FINE for word in self.states)
 
     @property
     def state(self) -> str:
         """The states of its partitions, as text."""
-        words = ", ".join(f"{count} {word}" if len(self.words) > 1 else word for word, count in self.words.items())
+        words = ", ".join(f"{count} {word}" if len(self.states) > 1 else word for word, count in self.states.items())
         return f"{words} ({plural(self.again, 'record')})" if self.again else words
 
 
@@ -80,7 +80,7 @@ def statuses(result: PollResult) -> list[GroupStatus]:
 
 def poll_line(result: PollResult) -> str:
     """Groups, positions by state, and what was committed: `3 groups: 12 exact; 1 group committed`."""
-    counts = ", ".join(f"{count:,} {word.value}" for word, count in result.words.most_common())
+    counts = ", ".join(f"{count:,} {word.value}" for word, count in result.decision_counts.most_common())
     parts = [f"{plural(len(result.decisions), 'group')}: {counts or 'no positions'}"]
     parts.append(f"{plural(len(result.committed), 'group')} committed")
     for name, groups in (("became active", result.active), ("failed", result.failed)):
@@ -104,7 +104,7 @@ def summary(name: str, result: PollResult) -> str:
     rows = [
         [
             status.group,
-            plural(sum(status.words.values()), "partition"),
+            plural(sum(status.states.values()), "partition"),
             status.state,
             f"left {status.left_on_source:,} on the source",
             f"{status.left_on_target:,} on the target",
@@ -139,7 +139,7 @@ def status_table(result: PollResult, rows: int) -> Table:
     if len(all_of_them) > rows:
         chosen = sorted(all_of_them, key=lambda status: (status.fine, -status.left_on_source))[:rows]
     for status in chosen:
-        numbers = (sum(status.words.values()), status.left_on_source, status.left_on_target)
+        numbers = (sum(status.states.values()), status.left_on_source, status.left_on_target)
         style = "" if status.fine else "yellow"
         table.add_row(status.group, *(f"{number:,}" for number in numbers), status.state, style=style)
     if len(all_of_them) > len(chosen):

@@ -72,7 +72,7 @@ def show(
     console = Console()
     table = _table([(there, original), (here, copy)], found)
     (console if console.is_terminal else Console(width=_COLUMNS)).print(table)
-    click.echo(_words(original, copy, found, dropped_by))
+    click.echo(_message(original, copy, found, dropped_by))
 
 
 def _place(text: str | None, option: str) -> RecordPlace | None:
@@ -84,7 +84,7 @@ def _place(text: str | None, option: str) -> RecordPlace | None:
         raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
-def _words(original: ShownRecord | None, copy: ShownRecord | None, found: list[str], dropped_by: str | None) -> str:
+def _message(original: ShownRecord | None, copy: ShownRecord | None, found: list[str], dropped_by: str | None) -> str:
     if dropped_by:
         return f"The record was left out on purpose, by the rule {dropped_by!r}: it has no copy."
     if original and copy:

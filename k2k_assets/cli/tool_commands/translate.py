@@ -88,7 +88,7 @@ def _translate_position(
     if as_json:
         click.echo(json.dumps(_document(rows, timestamp, "source" if reverse else "target")))
     else:
-        click.echo(_words(rows, timestamp, end))
+        click.echo(_message(rows, timestamp, end))
     if all(row.to_offset is None for row in rows):
         raise Refused(f"{place[0]}-{place[1]} at {offset} has no answer: {_what_to_do(rows[0], end)}")
 
@@ -140,7 +140,7 @@ def _what_to_do(row: TranslatedOffset, end: int | None) -> str:
     return _WHAT_TO_DO[row.state]
 
 
-def _words(rows: list[TranslatedOffset], timestamp: int | None, end: int | None) -> str:
+def _message(rows: list[TranslatedOffset], timestamp: int | None, end: int | None) -> str:
     first = rows[0]
     at = f", first record from {utc(timestamp)} on" if timestamp is not None else ""
     lines = [f"{first.topic}-{first.partition} at {first.offset}{at}"]

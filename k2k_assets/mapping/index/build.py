@@ -151,7 +151,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
     """
     root = root_of(pipeline)
 
-    def look(before: IndexIdentity | None) -> Unread:
+    def find_unread(before: IndexIdentity | None) -> Unread:
         return unread(pipeline, source, target, before)
 
     update = Update(
@@ -161,7 +161,7 @@ def update_index(spark: SparkSession, pipeline: Pipeline, source: Cluster, targe
         mapping_topic=pipeline.offset_mapping.topic,
         retention=_milliseconds(pipeline.index.retention),
         jobs=SparkJobs(spark, pipeline),
-        look=look,
+        find_unread=find_unread,
     )
     with storage_errors_as_messages(root):
         if isinstance(root, ObjectFolder):

@@ -66,7 +66,7 @@ class Update:
         mapping_topic: Mapping topic of the pipeline.
         retention: `index.retention` in milliseconds; None keeps everything.
         jobs: Runs the heavy work.
-        look: Finds what an index has not read yet; with None, all that a build from the start reads.
+        find_unread: Finds what an index has not read yet; with None, all that a build from the start reads.
         clock: Milliseconds since the epoch.
     """
 
@@ -76,7 +76,7 @@ class Update:
     mapping_topic: str
     retention: int | None
     jobs: Jobs
-    look: Callable[[IndexIdentity | None], Unread]
+    find_unread: Callable[[IndexIdentity | None], Unread]
     clock: Callable[[], int] = now_ms
 
     def run(self, before: Manifest | None) -> Manifest:
@@ -97,7 +97,7 @@ class Update:
             self._ensure_newest(before)
             _log.warning("files of the mapping index in %s are missing: built from the start", self.root)
             return self._anew(before, "files of it are missing")
-        new = self.look(before)
+        new = self.find_unread(before)
         if before and (new.lost != before.lost or new.mapping_topic_id != before.mapping_topic_id):
             state = state.doubted()
         if before and not new.ranges and not self._pruned(state, new)[1]:
@@ -131,7 +131,7 @@ class Update:
             return self._from_the_start(old, why, None)
 
     def _from_the_start(self, old: IndexIdentity | None, why: str, most: int | None) -> Manifest:
-        new = self.look(None)
+        new = self.find_unread(None)
         gone = missing_from(new, old) if old else None
         if gone:
             raise IndexUnusable(

@@ -47,7 +47,7 @@ from k2k_assets.verification.content.sampling import next_budget, size
 from k2k_assets.verification.content.tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
 from k2k_assets.verification.content.unmapped import Span, to_read, unmapped
 from k2k_assets.verification.content.verified import MappedRecord, Verified, updated
-from k2k_assets.verification.content.verified_notes import Ground, Known, NotedMeanwhile, VerifiedNotes
+from k2k_assets.verification.content.verified_notes import Conditions, Known, NotedMeanwhile, VerifiedNotes
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict
 
 _NEAR = 1000
@@ -67,7 +67,7 @@ def check_content(
         ClusterUnreachable: A cluster does not answer.
     """
     started = time.monotonic()
-    notes = VerifiedNotes(index.root, Ground.of(pipeline, index, source.cluster_id()))
+    notes = VerifiedNotes(index.root, Conditions.of(pipeline, index, source.cluster_id()))
     known = notes.read()
     seed = index.manifest.number + known.turn
     plan = plan_comparison(pipeline, index, source, target, known.verified, known.budget, seed)

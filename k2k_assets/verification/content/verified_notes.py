@@ -35,7 +35,7 @@ class NotedMeanwhile(StoreError):
     """Another evaluation has written notes since these were read: read them again."""
 
 
-class Ground(BaseModel):
+class Conditions(BaseModel):
     """The conditions of all verified positions; if one of them changes, all positions fall back.
 
     Attributes:
@@ -53,7 +53,7 @@ class Ground(BaseModel):
     settings: str
 
     @classmethod
-    def of(cls, pipeline: Pipeline, index: MappingIndex, cluster: str) -> Ground:
+    def of(cls, pipeline: Pipeline, index: MappingIndex, cluster: str) -> Conditions:
         """The present conditions, for a pipeline, an index and the id of the source cluster."""
         return cls(cluster=cluster, index=index.manifest.identity, settings=CopySettings.of(pipeline).fingerprint)
 
@@ -70,7 +70,7 @@ class _Noted(BaseModel):
 class _Document(BaseModel):
     model_config = ConfigDict(frozen=True)
 
-    ground: Ground
+    ground: Conditions
     turn: int
     budget: int
     partitions: list[_Noted]
@@ -95,14 +95,14 @@ class VerifiedNotes:
 
     Args:
         root: Directory of the index.
-        ground: The present conditions; notes under other ones do not count.
+        conditions: The present conditions; notes under other ones do not count.
     """
 
-    def __init__(self, root: IndexRoot, ground: Ground) -> None:
+    def __init__(self, root: IndexRoot, conditions: Conditions) -> None:
         self.path: Path | ObjectFolder = root / "checks" / "content.json"
         if isinstance(root, ObjectFolder):
             self.path = root / "checks"
-        self._ground = ground
+        self._conditions = conditions
         self._number = 0
 
     def read(self) -> Known:
@@ -111,7 +111,7 @@ class VerifiedNotes:
             document = _Document.model_validate_json(self._content())
         except (OSError, ValidationError):
             return Known()
-        is_sound = document.ground == self._ground
+        is_sound = document.ground == self._conditions
         verified = {
             SourcePartition(document.ground.cluster, each.topic, each.topic_id, each.partition): (
                 each.verified if is_sound else each.verified.fallen_back()
@@ -144,7 +144,7 @@ class VerifiedNotes:
             _Noted(topic=at.topic, topic_id=at.topic_id, partition=at.partition, verified=each)
             for at, each in sorted(verified.items())
         ]
-        document = _Document(ground=self._ground, turn=turn, budget=budget, partitions=partitions)
+        document = _Document(ground=self._conditions, turn=turn, budget=budget, partitions=partitions)
         content = document.model_dump_json() + "\n"
         if isinstance(self.path, Path):
             write_atomically(self.path, content)

@@ -36,7 +36,7 @@ class Findings:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    words: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
     offenders: list[Offender] = field(default_factory=list)
     unreadable: str | None = None
     unproven: str = ""
@@ -50,34 +50,34 @@ def verdict_of(findings: Findings, runs: int) -> Verdict:
         runs: Number of runs after which all groups are checked.
     """
     counts = {
-        "partitions": sum(findings.words.values()),
+        "partitions": sum(findings.states.values()),
         **{name: findings.counts[name] for name in _COUNTS},
-        **{f"state_{word.replace(' ', '_')}": count for word, count in sorted(findings.words.items())},
+        **{f"state_{word.replace(' ', '_')}": count for word, count in sorted(findings.states.items())},
     }
-    words = ", ".join(f"{count} {word}" for word, count in findings.words.most_common())
+    states = ", ".join(f"{count} {word}" for word, count in findings.states.most_common())
     compared = counts["compared"]
     good = (
         f"skipped {counts['skipped']}, read again {counts['read_again']}: {compared} of {counts['partitions']} "
-        f"partitions ({words}) and {counts['records']} records compared"
+        f"partitions ({states}) and {counts['records']} records compared"
     )
     good += "".join(f"; {counts[name]} {what}" for name, what in _UNDECIDED.items() if counts[name])
     if counts["without_leader"]:
         good += f"; {counts['without_leader']} not looked at: {findings.unreadable}"
     if counts["not_looked_at"]:
         good += f"; {counts['not_looked_at']} not looked at this time: all are in {runs} runs"
-    return verdict(findings.offenders, counts["offending"], good, counts, _doubt(findings, counts, words))
+    return verdict(findings.offenders, counts["offending"], good, counts, _doubt(findings, counts, states))
 
 
-def _doubt(findings: Findings, counts: Mapping[str, int], words: str) -> str | None:
+def _doubt(findings: Findings, counts: Mapping[str, int], states: str) -> str | None:
     """Why the verdict is doubtful, if nothing was compared that should have been; else None."""
     if findings.unreadable and not counts["compared"]:
         return f"nothing was compared, for it could not be read: {findings.unreadable}"
     if counts["compared"] or any(counts[name] for name in _UNDECIDED):
         return None
     if counts["not_comparable"]:
-        return f"nothing could be compared ({words}): retention or compaction took the records on one side"
-    if set(findings.words) <= _LEFT_ALONE and findings.words:
+        return f"nothing could be compared ({states}): retention or compaction took the records on one side"
+    if set(findings.states) <= _LEFT_ALONE and findings.states:
         return None
     if findings.unproven:
-        return f"nothing was compared: {words}: {findings.unproven}"
-    return f"nothing was compared: {words or 'no positions'}. See docs/offsets.md for what each of these means"
+        return f"nothing was compared: {states}: {findings.unproven}"
+    return f"nothing was compared: {states or 'no positions'}. See docs/offsets.md for what each of these means"

@@ -47,12 +47,12 @@ def translated_places(
     for group in groups:
         own = {tp.topic for row in result.decisions[group].rows for tp, _ in row.sources}
         for row in result.decisions[group].rows:
-            word = CommitDecision.ACTIVE if row.commit and group in result.active else row.decision
-            findings[group].words[word.value] += 1
-            findings[group].counts["waiting"] += word is CommitDecision.WAITING
-            if word in _COMPARED and row.target in feeds:
+            decision = CommitDecision.ACTIVE if row.commit and group in result.active else row.decision
+            findings[group].states[decision.value] += 1
+            findings[group].counts["waiting"] += decision is CommitDecision.WAITING
+            if decision in _COMPARED and row.target in feeds:
                 sources, alone = feeds[row.target]
-                yield GroupPlace(group, (row.target, row.offset), _standing(row, sources, own), alone, word)
+                yield GroupPlace(group, (row.target, row.offset), _standing(row, sources, own), alone, decision)
 
 
 def _standing(row: Row, sources: Iterable[TopicPartition], own: set[str]) -> tuple[At, ...]:

@@ -26,7 +26,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.spark.sessions import build_session
 from k2k_assets.translation.frame import translate_frame
-from k2k_assets.verification.content.verified_notes import Ground, VerifiedNotes
+from k2k_assets.verification.content.verified_notes import Conditions, VerifiedNotes
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
@@ -108,7 +108,7 @@ def _produce_and_copy(pipeline: Pipeline, source: str, topic: str, count: int) -
 def _update(pipeline: Pipeline, spark: SparkSession, topic: str) -> dict[str, object]:
     with both_clusters(pipeline) as (source, target):
         index = update_index(spark, pipeline, source, target)
-        notes = VerifiedNotes(index.root, Ground.of(pipeline, index, source.cluster_id()))
+        notes = VerifiedNotes(index.root, Conditions.of(pipeline, index, source.cluster_id()))
     assert index.manifest == MappingIndex.open(pipeline).manifest
     turn = notes.read().turn
     notes.write(turn, 1, {})

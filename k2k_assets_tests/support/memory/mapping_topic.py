@@ -103,7 +103,7 @@ class MappingTopic:
         low, high = max(wanted.start, self.starts[wanted.partition]), wanted.end
         return [message for message in self.partitions[wanted.partition] if low <= message.offset() < high]
 
-    def look(self, before: IndexIdentity | None) -> Unread:
+    def find_unread(self, before: IndexIdentity | None) -> Unread:
         ends = {p: 2 * len(messages) for p, messages in enumerate(self.partitions)}
         return compared(TOPIC, self.id, self.starts, ends, self.positions, CLUSTERS, before)
 
@@ -165,7 +165,7 @@ class LocalIndex:
 
     def update(self) -> Manifest:
         jobs = LocalJobs(self.topic)
-        update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.look, lambda: self.now)
+        update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.find_unread, lambda: self.now)
         return update.run(read_manifest(self.root))
 
     def reader(self) -> IndexReader:

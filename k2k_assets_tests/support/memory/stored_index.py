@@ -80,7 +80,7 @@ class StoredIndex:
     def update(self) -> Manifest:
         """Updates it, as `update_index` does without Spark."""
         jobs = LocalJobs(self.topic)
-        update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.look, lambda: self.now)
+        update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.find_unread, lambda: self.now)
         return updated_beside_others(update, self.root)
 
     def maps(self) -> dict[SourcePartition, PartitionMap]:

@@ -48,11 +48,11 @@ def group_positions_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
     @interruptible
     def positions(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         # Imported here because of pandera, which a run that moves groups does not need.
-        from k2k_assets.orchestration.assets.groups.group_sync import look_at_groups
+        from k2k_assets.orchestration.assets.groups.group_sync import observe_groups
         from k2k_assets.tables.group_positions import group_positions, write_group_positions
 
         with failures_as_messages():
-            result = look_at_groups(pipeline)
+            result = observe_groups(pipeline)
             spark = getattr(context.resources, names.resource).session()
             table = write_group_positions(spark, pipeline, group_positions(result))
         return dg.MaterializeResult(

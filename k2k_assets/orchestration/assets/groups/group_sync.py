@@ -10,7 +10,7 @@ from k2k_assets.core.errors import Superseded
 from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollFailed, PollResult
-from k2k_assets.groups.running_mapper import look, look_on, running_mapper
+from k2k_assets.groups.running_mapper import await_moved, observe, running_mapper
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.error_handling import Policy
@@ -45,17 +45,17 @@ def sync_groups(pipeline: Pipeline) -> PollResult:
     with both_clusters(pipeline) as (_, target):
         moved_by = running_mapper(pipeline, target)
     going_on = _leaving_active_groups_alone(pipeline)
-    result = look_on(going_on, moved_by) if moved_by else sync_once(going_on)
+    result = await_moved(going_on, moved_by) if moved_by else sync_once(going_on)
     return with_active_failed(result, pipeline.error_handling.on_active_consumer_group_commit)
 
 
-def look_at_groups(pipeline: Pipeline) -> PollResult:
+def observe_groups(pipeline: Pipeline) -> PollResult:
     """Reads and translates positions without moving groups; members on the target are no failure.
 
     Raises:
         K2KError: See `groups.running_mapper`.
     """
-    return look(_leaving_active_groups_alone(pipeline))
+    return observe(_leaving_active_groups_alone(pipeline))
 
 
 def keep_in_step(
@@ -117,7 +117,7 @@ def with_active_failed(result: PollResult, policy: Policy) -> PollResult:
 
 def describe(result: PollResult) -> str:
     """One line about a poll."""
-    words = ", ".join(f"{count} {word.value}" for word, count in result.words.most_common())
+    words = ", ".join(f"{count} {word.value}" for word, count in result.decision_counts.most_common())
     failed = f"; {len(result.failed)} failed: {', '.join(sorted(result.failed)[:5])}" if result.failed else ""
     others = f"; not handled (no consumer groups): {', '.join(result.not_handled[:5])}" if result.not_handled else ""
     return (

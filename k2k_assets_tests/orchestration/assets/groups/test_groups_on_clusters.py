@@ -269,9 +269,9 @@ def test_a_look_is_not_misled_by_a_clock_that_is_ahead(place: Place, monkeypatch
     ahead = Version(7, next_poll(0, time.time() + 3600)).metadata(pipeline.groups.offset_guard_prefix)
     place.move(group, 4)
     commit(place.clusters.target_servers, group, {place.at: 2}, ahead)
-    assert running_mapper.look_on(pipeline, "another").failed.keys() == {group}
+    assert running_mapper.await_moved(pipeline, "another").failed.keys() == {group}
     commit(place.clusters.target_servers, group, {place.at: 4}, ahead)
-    looked = running_mapper.look_on(pipeline, "another")
+    looked = running_mapper.await_moved(pipeline, "another")
     assert looked.failed == {}
     with both_clusters(pipeline) as both:
         verdict = check_groups(pipeline, looked, *both)[group]

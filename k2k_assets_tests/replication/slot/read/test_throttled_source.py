@@ -20,7 +20,7 @@ SIZE = len("k10000v10000")
 FIRST = 10_000
 
 
-class Bench:
+class Harness:
     """A throttled source whose clients are in memory, each with more than can be read."""
 
     def __init__(self, throttle: Mapping[str, object], counts: dict[str, int], records: int = 5000) -> None:
@@ -53,25 +53,25 @@ class Bench:
 
 
 def test_the_limit_of_the_pipeline_is_kept_and_no_poll_takes_longer_than_asked() -> None:
-    bench = Bench({"bytesPerSecond": 1000 * SIZE}, {"a": 1})
-    bench.assign(A)
-    assert bench.run(4)[A] == pytest.approx(4000, abs=200)
-    assert bench.longest <= 0.1001
+    harness = Harness({"bytesPerSecond": 1000 * SIZE}, {"a": 1})
+    harness.assign(A)
+    assert harness.run(4)[A] == pytest.approx(4000, abs=200)
+    assert harness.longest <= 0.1001
 
 
 def test_a_topic_that_is_spent_does_not_hold_up_the_others() -> None:
-    bench = Bench({"topics": [{"pattern": "a", "bytesPerSecond": 100 * SIZE}]}, {"a": 1, "b": 2})
-    bench.assign(A, B, C)
-    read = bench.run(3)
+    harness = Harness({"topics": [{"pattern": "a", "bytesPerSecond": 100 * SIZE}]}, {"a": 1, "b": 2})
+    harness.assign(A, B, C)
+    read = harness.run(3)
     assert read[A] == pytest.approx(300, abs=30)
     assert (read[B], read[C]) == (5000, 5000)
 
 
 def test_topics_keep_both_limits() -> None:
     throttle = {"bytesPerSecond": 300 * SIZE, "topics": [{"pattern": "a", "bytesPerSecond": 100 * SIZE}]}
-    bench = Bench(throttle, {"a": 1, "b": 2})
-    bench.assign(A, B, C)
-    read = bench.run(10)
+    harness = Harness(throttle, {"a": 1, "b": 2})
+    harness.assign(A, B, C)
+    read = harness.run(10)
     assert read.total() == pytest.approx(3000, abs=150)
     assert read[A] <= 1030
     assert read[A] > 500, "the other topics do not take all of it"
@@ -79,49 +79,49 @@ def test_topics_keep_both_limits() -> None:
 
 @pytest.mark.parametrize(("mine", "share"), [((A,), 1 / 3), ((B, C), 2 / 3)])
 def test_a_slot_has_the_share_of_its_partitions(mine: tuple[TopicPartition, ...], share: float) -> None:
-    bench = Bench({"bytesPerSecond": 900 * SIZE}, {"a": 1, "b": 2})
-    bench.assign(*mine)
-    assert bench.run(5).total() == pytest.approx(5 * 900 * share, rel=0.06)
+    harness = Harness({"bytesPerSecond": 900 * SIZE}, {"a": 1, "b": 2})
+    harness.assign(*mine)
+    assert harness.run(5).total() == pytest.approx(5 * 900 * share, rel=0.06)
 
 
 def test_the_first_rule_that_matches_counts_and_its_topics_share_it() -> None:
     throttle = {"topics": [{"pattern": "b", "bytesPerSecond": 100 * SIZE}, {"pattern": ".*", "bytesPerSecond": 1}]}
-    bench = Bench(throttle, {"a": 1, "b": 2})
-    bench.assign(A, B, C)
-    read = bench.run(5)
+    harness = Harness(throttle, {"a": 1, "b": 2})
+    harness.assign(A, B, C)
+    read = harness.run(5)
     assert read[B] + read[C] == pytest.approx(500, abs=50)
     assert read[A] <= 2, "one record is paid for by waiting"
 
 
 def test_a_client_fetches_ahead_no_more_than_its_limit_lets_through() -> None:
     throttle = {"topics": [{"pattern": "a", "bytesPerSecond": 500_000}, {"pattern": "b", "bytesPerSecond": 10}]}
-    bench = Bench(throttle, {"a": 1, "b": 2})
-    bench.assign(A, B, C)
-    assert [buffer for buffer, _ in bench.opened] == [500_000, 64 * 1024]
+    harness = Harness(throttle, {"a": 1, "b": 2})
+    harness.assign(A, B, C)
+    assert [buffer for buffer, _ in harness.opened] == [500_000, 64 * 1024]
 
 
 def test_a_session_that_begins_anew_gets_nothing_more() -> None:
-    bench = Bench({"bytesPerSecond": 100 * SIZE}, {"a": 1})
-    began = bench.clock.now
+    harness = Harness({"bytesPerSecond": 100 * SIZE}, {"a": 1})
+    began = harness.clock.now
     for _ in range(50):
-        bench.assign(A)
-        bench.run(0.1)
-    assert bench.read[A] <= 100 * (bench.clock.now - began) + 1
+        harness.assign(A)
+        harness.run(0.1)
+    assert harness.read[A] <= 100 * (harness.clock.now - began) + 1
 
 
 def test_nothing_assigned_waits_as_long_as_asked() -> None:
-    bench = Bench({"bytesPerSecond": 100}, {"a": 1})
-    bench.assign()
-    before = bench.clock.now
-    polled = bench.source.poll(10, 0.1)
+    harness = Harness({"bytesPerSecond": 100}, {"a": 1})
+    harness.assign()
+    before = harness.clock.now
+    polled = harness.source.poll(10, 0.1)
     assert (polled.chunks, polled.is_held_back) == ([], False)
-    assert bench.clock.now - before == pytest.approx(0.1)
+    assert harness.clock.now - before == pytest.approx(0.1)
 
 
 def test_whoever_waits_for_tokens_says_so() -> None:
-    bench = Bench({"bytesPerSecond": 100 * SIZE}, {"a": 1})
-    bench.assign(A)
-    assert bench.source.poll(1000, 0.05).is_held_back
-    bench.clock.advance(0.2)
-    polled = bench.source.poll(1000, 0.05)
+    harness = Harness({"bytesPerSecond": 100 * SIZE}, {"a": 1})
+    harness.assign(A)
+    assert harness.source.poll(1000, 0.05).is_held_back
+    harness.clock.advance(0.2)
+    polled = harness.source.poll(1000, 0.05)
     assert (polled.is_held_back, len(polled.chunks)) == (False, 1)

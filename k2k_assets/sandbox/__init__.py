@@ -12,7 +12,7 @@ __all__ = ["Broker", "KafkaSandbox"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the two when somebody wants them: `sandbox.java` is Spark's matter too, and they bring cryptography."""
+    """Imports the two when somebody wants them: `sandbox.java` is Spark's matter too, and they bring trustme."""
     if name == "Broker":
         from k2k_assets.sandbox.broker import Broker
 

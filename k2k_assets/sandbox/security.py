@@ -20,7 +20,7 @@ ADMIN = "admin"
 
 _BROKER = "broker"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-_NAMES_OF_CERTIFICATES = "RULE:^CN=([a-zA-Z0-9._-]+)$/$1/,DEFAULT"
+_NAMES_OF_CERTIFICATES = "RULE:^CN=([a-zA-Z0-9._-]+)(,.*)?$/$1/,DEFAULT"
 
 
 class BrokerSecurity:
@@ -44,7 +44,7 @@ class BrokerSecurity:
 
     @cached_property
     def _authority(self) -> Authority:
-        return Authority(self.directory, f"K2K sandbox, {self._cluster}")
+        return Authority(self.directory, self._cluster)
 
     def certificate_file(self, user: str) -> Path:
         """A user's private key and certificate (PEM, one file), made when it is missing."""

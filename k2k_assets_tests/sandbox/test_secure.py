@@ -25,7 +25,7 @@ def test_certificates_are_signed_by_the_authority_that_the_directory_holds(tmp_p
     root = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
     for certificate, name in ((first, "CN=alice"), (again, "CN=bob")):
         certificate.verify_directly_issued_by(root)
-        assert certificate.subject.rfc4514_string() == name
+        assert certificate.subject.rfc4514_string() == f"{name},OU=one,O=K2K sandbox"
 
 
 def test_a_certificate_is_good_for_this_machine_and_comes_with_its_key(tmp_path: Path) -> None:
@@ -36,6 +36,7 @@ def test_a_certificate_is_good_for_this_machine_and_comes_with_its_key(tmp_path:
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert key.public_key() == certificate.public_key()
+    assert pem.startswith("-----BEGIN PRIVATE KEY-----\n"), "PKCS #8: Kafka reads nothing else"
 
 
 def test_secrets_are_for_their_owner_only_and_stay(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def imported_by(code: str) -> set[str]:
 def test_nothing_of_dagster_and_of_the_sandbox(code: str) -> None:
     found = imported_by(code)
     assert {name for name in found if "dagster" in name} == set()
-    assert found.isdisjoint({"cryptography", "pandas", "pyarrow", "grpc", "k2k_assets.sandbox.broker"})
+    assert found.isdisjoint({"cryptography", "trustme", "pandas", "pyarrow", "grpc", "k2k_assets.sandbox.broker"})
     assert "k2k_assets.spark.slot_task" in found, "this test sees what is imported"
 
 

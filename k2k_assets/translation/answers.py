@@ -180,6 +180,9 @@ def nowhere(count: int) -> PositionAnswers:
 
 
 def _clamped(place: TopicPartition, translated: Translated, standing: Standing) -> PositionAnswers:
+    if place in standing.offline_partitions:
+        # Nobody knows whether the record is still there.
+        translated = unknown_where(np.ones(translated.offsets.shape, dtype=np.bool_), translated)
     offsets, states = translated.offsets, translated.states
     start = standing.starts.get(place, 0)
     expired = (offsets < start) & (offsets != NO_OFFSET)

@@ -112,8 +112,11 @@ def checkpoint(translator: OffsetTranslator, positions: Mapping[TopicPartition, 
         come_from = {tp: committed.offset for tp, committed in answer.sources}
         rows[answer.target] = _row(answer.target, answer.offset, answer.state, come_from, starts)
     # In partitions that no source partition feeds, the reader has nothing to skip.
-    unfed = {tp for tp in starts if tp.topic in {routes.targets[topic] for topic in topics}} - set(rows)
+    targets = {routes.targets[topic] for topic in topics}
+    unfed = {tp for tp in starts if tp.topic in targets} - set(rows)
     rows |= {tp: _row(tp, starts[tp], TranslationState.EXACT, {}, starts) for tp in unfed}
+    offline = {tp for tp in translator.cut.offline_partitions if tp.topic in targets} - set(rows)
+    rows |= {tp: _row(tp, NO_OFFSET, TranslationState.UNKNOWN, {}, starts) for tp in offline}
     return _found(rows.values(), topics)
 
 
@@ -129,6 +132,8 @@ def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartit
         read = _read(translator, mapping, positions)
         offset, state = _back(translator, mapping, read)
         place = TopicPartition(source.topic, source.partition)
+        if place in routes.source.offline_partitions:
+            offset, state = NO_OFFSET, TranslationState.UNKNOWN
         come_from = {TopicPartition(target.topic, target.partition): at for target, at in read.items()}
         rows.append(_row(place, offset, state, come_from, routes.source.starts))
     return _found(rows, topics)

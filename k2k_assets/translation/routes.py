@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
@@ -27,10 +29,13 @@ class Standing:
     Attributes:
         ids: Topic ids by topic.
         starts: Log start of each partition; empty if the cluster did not answer.
+        offline_partitions: Partitions without a leader, with the reason; they have no start here. Positions in them are
+            unknown.
     """
 
     ids: Mapping[str, str]
     starts: Mapping[TopicPartition, int]
+    offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +138,8 @@ def _standing(cluster: Cluster, topics: Iterable[str]) -> Standing:
     described = cluster.describe(list(topics))
     partitions = [TopicPartition(topic.name, p) for topic in described.values() for p in range(topic.partitions)]
     ids = {name: topic.topic_id for name, topic in described.items()}
-    return Standing(ids, cluster.offsets(partitions, "earliest"))
+    starts, offline = offsets_where_led(cluster, partitions, "earliest")
+    if offline:
+        why = next(iter(offline.values()))
+        _log.warning("positions in %s are unknown: %s", plural(len(offline), "partition"), why)
+    return Standing(ids, starts, offline)

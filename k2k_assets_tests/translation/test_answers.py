@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.answers import PositionAnswers, on_source, on_target
-from k2k_assets.translation.routes import Routes, Standing, newest_ids
+from k2k_assets.translation.routes import Routes, Standing, newest_ids, routes
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 from k2k_assets_tests.support.memory.offset_model import target
 
 
@@ -48,6 +52,31 @@ def test_below_the_log_start_is_expired_and_raised_to_it() -> None:
     assert _shown(on_target(routes, mapping, np.array([0, 4]))) == [("t-0", [12, 12], ["expired", "exact"])]
     back = on_source(routes, [mapping], target(0), np.array([11, 13]))
     assert _shown(back) == [("s-0", [4, 5], ["expired", "exact"])]
+
+
+def test_where_a_partition_has_no_leader_only_positions_there_are_unknown() -> None:
+    """Nobody knows where its log starts, so whether the record is still there."""
+    clusters = [FakeCluster({name: (topic_id, 2)}) for name, topic_id in (("s", "sid"), ("t", "tid"))]
+    mapping = _map({0: [Run(2, 10, 5)], 1: [Run(7, 20, 1)]})
+    spread = Routing(topic=SinkTopic(static="t"), partition="producer")
+
+    def standing() -> Routes:
+        pipeline: Any = SimpleNamespace(routing=spread, features=SimpleNamespace(exactly_once=True))
+        return routes(pipeline, "c", {"s": "sid"}, *cast("list[Cluster]", clusters))
+
+    there = [("t-0", [12], ["exact"]), ("t-1", [20], ["exact"])]
+    assert _shown(on_target(standing(), mapping, np.array([4]))) == there
+    clusters[1].offline_partitions = {TopicPartition("t", 1)}
+    hidden = [there[0], ("t-1", [-1], ["unknown"])]
+    assert _shown(on_target(standing(), mapping, np.array([4]))) == hidden
+    clusters[1].offline_partitions |= {TopicPartition("t", 0)}
+    assert _shown(on_target(standing(), mapping, np.array([4])))[0] == ("t-0", [-1], ["unknown"])
+
+    assert _shown(on_source(standing(), [mapping], target(0), np.array([11]))) == [("s-0", [3], ["exact"])]
+    clusters[0].offline_partitions = {TopicPartition("s", 0)}
+    assert _shown(on_source(standing(), [mapping], target(0), np.array([11]))) == [("s-0", [-1], ["unknown"])]
+    missing = [_map({1: [Run(7, 20, 1)]})]
+    assert _shown(on_source(standing(), missing, target(0), np.array([1]))) == [("None", [-1], ["not replicated"])]
 
 
 def test_nothing_mapped_is_at_the_log_start_only_where_no_other_source_feeds_it() -> None:

@@ -11,12 +11,12 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.live.live import Cut
-from k2k_assets.translation.checkpoints import checkpoint
+from k2k_assets.translation.checkpoints import checkpoint, checkpoint_back
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.translator import OffsetTranslator
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
-S0, T0, T1 = TopicPartition("s", 0), TopicPartition("t", 0), TopicPartition("t", 1)
+S0, T0, T1, T2 = TopicPartition("s", 0), *(TopicPartition("t", n) for n in range(3))
 
 
 def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_path: Path) -> None:
@@ -49,3 +49,29 @@ def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_pa
 
     assert translated({}) == {T0: "1 exact", T1: "0 exact"}
     assert translated({T1: "no leader"}) == {T0: "1 exact", T1: "None unknown"}
+    # Nothing of the topic goes to this one; a reader on the target would still have to begin somewhere in it.
+    assert translated({T2: "no leader"}) == {T0: "1 exact", T1: "0 exact", T2: "None unknown"}
+
+
+def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
+    sources = [SourcePartition("c", "s", "sid", p) for p in range(2)]
+    maps = {
+        source: PartitionMap(source, 0, (Covered(0, 4),), {Target("t", "tid", p): RunTable.of([Run(0, 0, 4)])})
+        for p, source in enumerate(sources)
+    }
+    offline = {TopicPartition("s", 1): "no leader"}
+    routes = Routes("c", {"s": "t"}, True, Standing({"s": "sid"}, {S0: 0}, offline), Standing({"t": "tid"}, {}))
+    known: Any = SimpleNamespace(
+        pipeline=pipeline,
+        routes=routes,
+        cut=Cut({"t": "tid"}, {}, {T0: 4, T1: 4}, {}),
+        other_way=None,
+        mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
+        ensure_copied_to=lambda topic: ["s"],
+        partitions_of=lambda topics: sources,
+    )
+    found = checkpoint_back(cast("OffsetTranslator", known), {T0: 2, T1: 3})
+    assert not found.complete
+    rows = {row.partition: (row.offset, row.state) for row in found.partitions}
+    assert rows == {S0: (2, "exact"), TopicPartition("s", 1): (None, "unknown")}

@@ -16,6 +16,7 @@ from k2k_assets.orchestration.sensors.group_observation import observe_groups
 from k2k_assets.orchestration.sensors.observation import observe
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement
@@ -90,6 +91,14 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
         assert {name: verdict.summary for name, verdict in checks.items() if not verdict.passed} == {}
         assert checks["content"].counts["without_leader"] == 1
         assert "1 partitions have no leader and were not looked at" in checks["content"].summary
+
+        with OffsetTranslator.open(pipeline) as translator:
+            states = [
+                [ask(topic, partition, [5])[0].state for partition in range(2)]
+                for ask in (translator.translate, translator.translate_back)
+            ]
+        # Where an answer would lie in the hidden partition, its log start is not known.
+        assert states == [["exact", there_word], ["exact", "unknown" if side == "source" else "exact"]]
 
         seen = observe(pipeline)
         assert seen.ends == {topic: [20, 20]}

@@ -17,6 +17,8 @@ EXIT_CODES: dict[int, str] = {
     INTERRUPTED: "interrupted at once, by a second signal",
 }
 
+OF_START = {code: meaning for code, meaning in EXIT_CODES.items() if code != DIFFERS}
+"""Codes of `k2k start`."""
 
 _OF_OTHERS = {
     0: "done",
@@ -31,8 +33,8 @@ def epilog(*codes: int) -> str:
     """The codes as the end of a help page.
 
     Args:
-        codes: Exit codes of the command; without any, all codes, as for `k2k start`.
+        codes: Exit codes of the command; without any, those of `k2k start`.
     """
-    meanings = {code: _OF_OTHERS.get(code, EXIT_CODES[code]) for code in codes} or EXIT_CODES
+    meanings = {code: _OF_OTHERS.get(code, EXIT_CODES[code]) for code in codes} or OF_START
     lines = [f"  {code:>3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["\b", "Exit codes:", *lines])

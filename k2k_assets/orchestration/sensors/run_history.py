@@ -16,7 +16,8 @@ _IN_PROGRESS = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-# Most runs of the whole code location that are searched.
+# Most runs that are searched for one that was launched from the asset graph: these have no tags of ours, so runs of all
+# pipelines are among those that are searched.
 _RUNS_LOOKED_AT = 50
 # Longest time of a run that does not copy continuously. If it lives after all, only one run at a time builds an index.
 LONGEST_SECONDS = 6 * 3600.0
@@ -60,11 +61,14 @@ def running(
         Id of the run; None if there is none.
     """
     wanted = frozenset(keys)
-    for record in instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT):
-        run = record.dagster_run
-        is_one = run.run_id not in dead and (_has(run, tags) or not wanted.isdisjoint(run.asset_selection or ()))
-        if is_one and not (record.start_time and clock.time() - record.start_time > LONGEST_SECONDS):
-            return run.run_id
+    # By tags first: beside many other pipelines it may not be among the newest ones of the instance.
+    tagged = instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS, tags=tags), limit=_RUNS_LOOKED_AT)
+    newest = instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS), limit=_RUNS_LOOKED_AT)
+    launched = (record for record in newest if not wanted.isdisjoint(record.dagster_run.asset_selection or ()))
+    for record in (*tagged, *launched):
+        is_stale = record.start_time and clock.time() - record.start_time > LONGEST_SECONDS
+        if record.dagster_run.run_id not in dead and not is_stale:
+            return record.dagster_run.run_id
     return None
 
 
@@ -83,7 +87,3 @@ def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:
         return LastRun()
     run = newest[0].dagster_run
     return LastRun(run.run_id, newest[0].end_time, run.status is dg.DagsterRunStatus.SUCCESS)
-
-
-def _has(run: dg.DagsterRun, tags: dict[str, str]) -> bool:
-    return bool(tags) and all(run.tags.get(key) == value for key, value in tags.items())

@@ -1,7 +1,8 @@
 """Reloads the definitions through Dagster's web server, so that the UI shows new topics and groups.
 
 Dagster loads a code location when it starts, and when its web server receives a request for it. A variable has the
-server's address. The request comes after the tick, which runs in the code server that the reload replaces.
+server's address. The request comes after the tick, which runs in the code server that the reload replaces. It is tried
+again for some minutes: the first tick often comes before the web server listens.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ import json
 import logging
 import os
 import threading
+import time
+from collections.abc import Callable
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+
+from k2k_assets.core.deadline import Deadline
 
 URL_VARIABLE = "K2K_DAGSTER_URL"
 
@@ -19,6 +25,8 @@ log = logging.getLogger("k2k.dagster")
 # By then the tick has ended and saved its cursor.
 _AFTER_SECONDS = 3.0
 _TIMEOUT_SECONDS = 30.0
+_TRY_SECONDS = 600.0
+_PAUSE_SECONDS = 5.0
 _MUTATION = """
 mutation ($location: String!) {
   reloadRepositoryLocation(repositoryLocationName: $location) {
@@ -47,11 +55,23 @@ def reload_soon(location: str) -> bool:
     return True
 
 
-def _reload_or_say_why(url: str, location: str) -> None:
-    try:
-        reload_location(url, location)
-    except (OSError, ValueError) as error:
-        log.warning("the definitions are not reloaded: %s (%s names Dagster's web server)", error, URL_VARIABLE)
+def _reload_or_say_why(url: str, location: str, pause: Callable[[float], None] = time.sleep) -> None:
+    """Reloads, and tries again while the web server does not answer; a refusal is final."""
+    patience = Deadline(_TRY_SECONDS)
+    while True:
+        try:
+            reload_location(url, location)
+            return
+        except (OSError, ValueError) as error:
+            if _is_refusal(error) or patience.expired():
+                log.warning("the definitions are not reloaded: %s (%s names Dagster's web server)", error, URL_VARIABLE)
+                return
+        pause(_PAUSE_SECONDS)
+
+
+def _is_refusal(error: OSError | ValueError) -> bool:
+    """Whether the same request would be refused again: the answer is no, or no answer of a web server of Dagster."""
+    return isinstance(error, ValueError) or (isinstance(error, HTTPError) and error.code < 500)
 
 
 def reload_location(url: str, location: str) -> None:

@@ -73,7 +73,30 @@ def test_what_is_no_address_is_not_opened() -> None:
         reload_location("file:///etc/passwd", "x")
 
 
-def test_a_web_server_that_does_not_answer_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_web_server_that_comes_later_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon's first tick discovers most of all, and it may come before the server listens."""
+    away = "http://127.0.0.1:1"
+    pauses: list[float] = []
+
+    def ask(_: str, location: str) -> None:
+        reload_location(url if len(pauses) == 3 else away, location)
+
+    monkeypatch.setattr(reloading, "reload_location", ask)
+    reloading._reload_or_say_why(away, "x", pauses.append)
+    assert (len(pauses), WebServer.asked) == (3, ["/graphql x"])
+
+
+def test_a_web_server_that_refuses_is_asked_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    WebServer.answer = {"errors": [{"message": "no such location"}]}
+    reloading._reload_or_say_why(url, "x", lambda _: pytest.fail("it is asked again"))
+    assert "the definitions are not reloaded" in caplog.text
+    assert "no such location" in caplog.text
+
+
+def test_a_web_server_that_never_answers_is_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reloading, "_TRY_SECONDS", 0.0)
     reloading._reload_or_say_why("http://127.0.0.1:1", "x")
     assert "the definitions are not reloaded: <urlopen error" in caplog.text
     assert URL_VARIABLE in caplog.text

@@ -20,6 +20,9 @@ from k2k_assets_tests.orchestration.maintenance.conftest import SHIPPED
 from k2k_assets_tests.support.dagster.history import History
 from k2k_assets_tests.support.services.postgres import PASSWORD
 
+# Two that copy and two that move groups, while one takes over from the other, and one that updates the mappings.
+RUNS_OF_A_PIPELINE = 5
+
 
 def test_dagster_takes_them(history: History) -> None:
     instance = history.instance
@@ -31,7 +34,8 @@ def test_dagster_takes_them(history: History) -> None:
     assert instance.get_tick_retention_settings(InstigatorType.SENSOR)[TickStatus.SKIPPED] == 1
     queue = instance.get_concurrency_config().run_queue_config
     assert queue is not None
-    assert queue.max_concurrent_runs == 50
+    assert queue.max_concurrent_runs >= 24 * RUNS_OF_A_PIPELINE, "two dozen pipelines, all of which hand over at once"
+    assert instance.get_sensor_settings() == {"use_threads": True, "num_workers": 8}
 
 
 def test_both_files_say_the_same_but_for_the_storage() -> None:

@@ -18,6 +18,7 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient
 
+from k2k_assets import orchestration
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
@@ -26,12 +27,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def make_folders(directory: Path) -> tuple[Path, Path]:
-    """A folder for pipeline files, and a home of Dagster's that sends nothing home and greets nobody."""
+    """A folder for pipeline files, and a home of Dagster's with the settings that are shipped."""
     folder, dagster_home = directory / "pipelines", directory / "dagster"
     for made in (folder, dagster_home):
         made.mkdir()
-    settings = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
-    (dagster_home / "dagster.yaml").write_text(settings)
+    (dagster_home / "dagster.yaml").write_text((Path(orchestration.__file__).parent / "dagster.yaml").read_text())
     return folder, dagster_home
 
 

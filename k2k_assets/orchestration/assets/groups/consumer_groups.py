@@ -8,6 +8,7 @@ from enum import Enum
 import dagster as dg
 from pydantic import Field
 
+from k2k_assets.core.words import plural
 from k2k_assets.discovery import refresh
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
@@ -116,7 +117,7 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDefinition:
             return
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)
-        context.log.info(f"discovered {len(found.groups)} consumer groups: {', '.join(found.groups)}")
+        context.log.info(f"discovered {plural(len(found.groups), 'consumer group')}: {', '.join(found.groups)}")
         result, verdicts = _sync(pipeline)
         yield from _results(context, pipeline, names, result, verdicts, {})
         if result.failed:

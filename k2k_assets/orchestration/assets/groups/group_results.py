@@ -152,8 +152,8 @@ def failed_groups(pipeline: str, failed: Mapping[str, str]) -> dg.Failure:
     """The failure that names each group that could not be read or committed."""
     words = "; ".join(f"{group}: {why}" for group, why in sorted(failed.items()))
     return dg.Failure(
-        description=f"pipeline {pipeline}: {len(failed)} consumer groups could not be read or committed; the others "
-        f"were. Materialize them again. {words}",
+        description=f"pipeline {pipeline}: {plural(len(failed), 'consumer group')} could not be read or committed; the "
+        f"others were. Materialize again. {words}",
         metadata={keys.STOPPED: keys.table({"group": "string", "reason": "string"}, sorted(failed.items()))},
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from k2k_assets.core.errors import Superseded
+from k2k_assets.core.words import plural
 from k2k_assets.groups.mapper import sync, sync_once
 from k2k_assets.groups.policies import ActiveGroup, ensure_none_active
 from k2k_assets.groups.report import PollFailed, PollResult
@@ -121,6 +122,6 @@ def describe(result: PollResult) -> str:
     failed = f"; {len(result.failed)} failed: {', '.join(sorted(result.failed)[:5])}" if result.failed else ""
     others = f"; not handled (no consumer groups): {', '.join(result.not_handled[:5])}" if result.not_handled else ""
     return (
-        f"{len(result.decisions)} groups ({words or 'no positions'}), {len(result.committed)} committed in "
+        f"{plural(len(result.decisions), 'group')} ({words or 'no positions'}), {len(result.committed)} committed in "
         f"{result.seconds:.2f} s{failed}{others}"
     )

@@ -36,7 +36,7 @@ SOURCES: dict[str, Callable[[Pipeline], Source]] = {
     RECORDS: lambda pipeline: LibrdkafkaTransport(pipeline).open_source(),
     BATCHES: _batch_source,
 }
-"""All sources by name; the suite runs against each. That of record batches is in no transport yet: nobody uses it."""
+"""All sources by name; the suite runs against each. That of record batches is in no transport yet: no copy uses it."""
 
 
 def transport_of(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:

@@ -74,6 +74,7 @@ class Verdict:
         counts: Numbers of compared and offending items, by name.
         offenders: The first offending rows, at most `SHOWN`.
         verified: Verified positions, of checks that continue where they ended.
+        way: How the check came to it, as text, of checks that have more than one way; else empty.
     """
 
     judgement: Judgement
@@ -81,6 +82,7 @@ class Verdict:
     counts: Mapping[str, int] = field(default_factory=dict)
     offenders: Sequence[Offender] = ()
     verified: Sequence[VerifiedPosition] = ()
+    way: str = ""
 
     @property
     def passed(self) -> bool:

@@ -132,6 +132,7 @@ def asset_check_result(
             **{f"k2k/{what}": verdict.counts[what] for what in _PLOTTED if what in verdict.counts},
             **_looked_at(verdict.verified),
             keys.COUNTS: keys.table({"what": "string", "count": "int"}, sorted(verdict.counts.items())),
+            **({keys.WAY: verdict.way} if verdict.way else {}),
             **verified,
             **offenders,
             **more,

@@ -16,7 +16,7 @@ from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefuse
 from k2k_assets.transport.record_batch.fetching import Fetching
 from k2k_assets.transport.record_batch.leadership import learn_leaders
 from k2k_assets.transport.record_batch.metadata_client import MetadataClient
-from k2k_assets.transport.record_batch.partitions import ReadPartition, SeenEnd
+from k2k_assets.transport.record_batch.partitions import ReadPartition, SeenEnd, id_text
 from k2k_assets.transport.record_batch.settings import settings_of
 from k2k_assets.transport.record_batch.tasks import Loop, Task, pause
 
@@ -80,6 +80,10 @@ class BatchSource:
         # Brokers get the next questions before the caller is busy with these answers.
         self._loop.run(0, lambda: True)
         return polled
+
+    def topic_id(self, tp: TopicPartition) -> str:
+        """The topic id under which an assigned partition is read, as Kafka writes it."""
+        return next(id_text(partition.topic_id) for partition in self._partitions if partition.tp == tp)
 
     def close(self) -> None:
         self._loop.stop()

@@ -16,6 +16,9 @@ Records that retention or compaction removed on one side are *not comparable*: t
 are records that were skipped by hand (`k2k-tool set`): these are counted, and shown. A copy is judged by the settings
 under which it was made; if nobody noted them, differences that other settings explain are not comparable either.
 
+What nobody was to change is first compared by whole batches (`by_batches/`), which is some ten times quicker: there all
+is looked at, not samples. What is not proven to be equal there is compared record by record, as everything else is.
+
 A run is bounded in records and in seconds (`sampling.py`). It notes beside the index how far each partition is verified
 (`verified.py`), so that the next evaluation goes on from there. A fault counts until its range is verified good.
 """
@@ -34,7 +37,10 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.content.comparison import LIMITS, Comparison, plan_comparison, rounds
+from k2k_assets.verification.content.by_batches.choosing import left_to_compare
+from k2k_assets.verification.content.by_batches.evaluation import prove
+from k2k_assets.verification.content.by_batches.stretches import Proven
+from k2k_assets.verification.content.comparison import Comparison, rounds
 from k2k_assets.verification.content.content_verdict import content_verdict
 from k2k_assets.verification.content.digests import digests
 from k2k_assets.verification.content.expected_changes import ChangeRules, by_id
@@ -43,7 +49,9 @@ from k2k_assets.verification.content.expected_headers import header_words
 from k2k_assets.verification.content.payloads import payloads_of, words_of
 from k2k_assets.verification.content.pieces import ComparedPiece
 from k2k_assets.verification.content.record_comparison import clipped_runs, compare, is_mapped, pairs_of
-from k2k_assets.verification.content.sampling import next_budget, size
+from k2k_assets.verification.content.sampling import looks, next_budget
+from k2k_assets.verification.content.sides import LIMITS
+from k2k_assets.verification.content.survey import survey
 from k2k_assets.verification.content.tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
 from k2k_assets.verification.content.unmapped import Span, to_read, unmapped
 from k2k_assets.verification.content.verified import MappedRecord, Verified, updated
@@ -54,6 +62,8 @@ _NEAR = 1000
 SECONDS = 20.0
 """After so many seconds no further round is begun."""
 _ATTEMPTS = 5
+_PROOF_SECONDS = 0.4
+"""Share of `SECONDS` for the comparison by batches; Spark's own time comes on top."""
 _FIRST_SECONDS = 0.75
 """Share of `SECONDS` after which the second look begins, even if fresh pieces are left."""
 
@@ -70,8 +80,14 @@ def check_content(
     notes = VerifiedNotes(index.root, Conditions.of(pipeline, index, source.cluster_id()))
     known = notes.read()
     seed = index.manifest.number + known.turn
-    plan = plan_comparison(pipeline, index, source, target, known.verified, known.budget, seed)
+    found = survey(pipeline, index, source, target, known.verified, seed)
+    unverified = found.unverified()
+    look = looks(unverified, known.budget, seed)
+    proven = prove(spark, pipeline, index, found, unverified, look, _PROOF_SECONDS * SECONDS)
+    plan = found.plan(left_to_compare(unverified, look, proven, known.budget, seed))
     tally = Tally()
+    if proven.pieces:
+        _add_proven(spark, index, plan, proven, tally)
     for pieces, seconds in ((plan.first, _FIRST_SECONDS * SECONDS), (plan.second, SECONDS)):
         for some in rounds(pieces):
             if tally.pieces and time.monotonic() - started > seconds:
@@ -79,7 +95,7 @@ def check_content(
             _compare(spark, pipeline, index, plan, some, tally)
     tally.note_left(plan.first, plan.second)
     verified, trouble = _note(notes, known, plan, tally)
-    return content_verdict(plan, tally, verified, trouble, bool(index.manifest.mapped))
+    return content_verdict(plan, tally, verified, trouble, bool(index.manifest.mapped), proven)
 
 
 def _note(
@@ -87,7 +103,7 @@ def _note(
 ) -> tuple[dict[TopicPartition, Verified], str]:
     """Writes the notes on today's partitions; returns them, and the error if they could not be written."""
     ran_out = tally.pieces < len(plan.first) + len(plan.second)
-    budget = next_budget(known.budget, sum(size(each.ranges) for each in tally.compared.values()), ran_out)
+    budget = next_budget(known.budget, tally.offsets, ran_out)
     for left in reversed(range(_ATTEMPTS)):
         try:
             with notes.locked():
@@ -111,6 +127,19 @@ def _verified(
         compared.is_hidden |= planned.is_hidden
         known[tp] = updated(planned.known, known[tp], planned.look, planned.readable, compared, turn)
     return known
+
+
+def _add_proven(spark: SparkSession, index: MappingIndex, plan: Comparison, proven: Proven, tally: Tally) -> None:
+    """Adds what is proven by batches to the tally."""
+    tally.add_proven(proven.pieces)
+    topics = {piece.topic for piece in proven.pieces}
+    clipped = clipped_runs(spark, index.runs(spark).where(F.col("topic").isin(*topics)), plan, proven.pieces).cache()
+    try:
+        # The record count comes from the mappings: each of them is proven to have a record on both sides.
+        tally.add_equal(clipped.agg(F.coalesce(F.sum("count"), F.lit(0))).collect()[0][0])
+        _add_last_mapped(spark, clipped, plan, tally, proven.pieces)
+    finally:
+        clipped.unpersist()
 
 
 def _compare(

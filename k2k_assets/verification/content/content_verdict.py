@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
+from k2k_assets.verification.content.by_batches.stretches import Proven
 from k2k_assets.verification.content.comparison import Comparison
 from k2k_assets.verification.content.sampling import size
 from k2k_assets.verification.content.tally import (
@@ -22,9 +23,16 @@ from k2k_assets.verification.content.tally import (
 from k2k_assets.verification.content.verified import Verified, outside
 from k2k_assets.verification.verdict import Offender, Verdict, VerifiedPosition, verdict
 
+NOTHING_PROVEN = Proven()
+
 
 def content_verdict(
-    plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified], trouble: str, mapped: bool
+    plan: Comparison,
+    tally: Tally,
+    verified: Mapping[TopicPartition, Verified],
+    trouble: str,
+    mapped: bool,
+    proven: Proven = NOTHING_PROVEN,
 ) -> Verdict:
     """Makes the verdict.
 
@@ -34,6 +42,7 @@ def content_verdict(
         verified: The new notes on each source partition.
         trouble: Why the notes could not be written; empty if they were.
         mapped: Whether the index has any mappings.
+        proven: What was compared by batches.
     """
     counted = tally.counted
     equal, gone = counted[EQUAL], counted[GONE] + counted[HIDDEN] + counted[OTHER]
@@ -45,7 +54,8 @@ def content_verdict(
         "not_comparable": gone + plan.unknown,
         "skipped_by_hand": counted[SKIPPED],
         "dropped": counted[DROPPED],
-        "stretches": tally.pieces,
+        "by_batches": tally.proven_records,
+        "stretches": tally.pieces + tally.proven_pieces,
         "partitions": len(tally.compared),
         "not_looked_at": len(plan.today) - len(tally.compared),
         "readable": sum(each.readable for each in positions),
@@ -61,7 +71,21 @@ def content_verdict(
     besides = _besides(plan, counts) + (f"; {trouble}" if trouble else "")
     found = tally.faults + len(still_bad)
     said = verdict([*tally.offenders, *still_bad], found, good + besides, counts, _doubt(plan, counts, mapped, besides))
-    return Verdict(said.judgement, said.summary, said.counts, said.offenders, positions)
+    way = _way(tally, counts["compared"] - tally.proven_records, proven)
+    return Verdict(said.judgement, said.summary, said.counts, said.offenders, positions, way)
+
+
+def _way(tally: Tally, by_records: int, proven: Proven) -> str:
+    """In which of its two ways the check has compared, and how quickly."""
+    words = []
+    if tally.proven_records:
+        speed = proven.bytes_ / max(proven.seconds, 0.001) / 1e6
+        unseen = f"{100 * proven.undecoded:.0f} % of them lie in equal batches"
+        read = f"{proven.bytes_ / 1e6:,.1f} MB of both sides, {speed:,.0f} MB/s in a task"
+        words.append(f"{tally.proven_records} records compared by batches ({unseen}; {read})")
+    if by_records:
+        words.append(f"{by_records} records compared by records")
+    return "; ".join(words) + (f"; not by batches: {proven.why}" if proven.why else "")
 
 
 def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) -> Iterator[VerifiedPosition]:

@@ -45,7 +45,10 @@ class Tally:
 
     Attributes:
         counted: Number of records by outcome.
-        pieces: Number of compared pieces.
+        pieces: Number of pieces that were compared by records.
+        offsets: Number of source offsets in them.
+        proven_pieces: Number of pieces that were compared by batches.
+        proven_records: Number of records in them; all are equal, and counted as such.
         compared: Compared ranges by source partition.
         uncertain: Number of unmapped records where others may write.
         offenders: The first offending rows.
@@ -53,6 +56,9 @@ class Tally:
 
     counted: Counter[str] = field(default_factory=Counter)
     pieces: int = 0
+    offsets: int = 0
+    proven_pieces: int = 0
+    proven_records: int = 0
     compared: defaultdict[TopicPartition, Compared] = field(default_factory=lambda: defaultdict(Compared))
     uncertain: int = 0
     offenders: list[Offender] = field(default_factory=list)
@@ -63,8 +69,22 @@ class Tally:
         return sum(count for outcome, count in self.counted.items() if outcome not in NO_FAULT)
 
     def add_pieces(self, pieces: Sequence[ComparedPiece]) -> None:
-        """Adds compared pieces."""
+        """Adds pieces that are compared by records."""
         self.pieces += len(pieces)
+        self.offsets += sum(piece.end - piece.start for piece in pieces)
+        self._add_ranges(pieces)
+
+    def add_proven(self, pieces: Sequence[ComparedPiece]) -> None:
+        """Adds pieces that were proven to be equal by batches."""
+        self.proven_pieces += len(pieces)
+        self._add_ranges(pieces)
+
+    def add_equal(self, records: int) -> None:
+        """Adds the records of such pieces."""
+        self.proven_records += records
+        self.counted[EQUAL] += records
+
+    def _add_ranges(self, pieces: Sequence[ComparedPiece]) -> None:
         for piece in pieces:
             self.compared[TopicPartition(piece.topic, piece.partition)].ranges.append(Covered(piece.start, piece.end))
 

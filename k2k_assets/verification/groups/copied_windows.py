@@ -11,12 +11,12 @@ from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.verification.content.comparison import compacted_topics
 from k2k_assets.verification.content.digests import digest
 from k2k_assets.verification.content.expected_changes import ChangeRules
 from k2k_assets.verification.content.expected_drops import expected_drops
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.content.payloads import Payloads, compared_facets, payloads_of
+from k2k_assets.verification.content.sides import compacted_topics
 from k2k_assets.verification.groups.match import RecordWindow
 from k2k_assets.verification.groups.places import GroupPlace
 from k2k_assets.verification.groups.windows import At, read_windows

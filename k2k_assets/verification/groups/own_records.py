@@ -24,10 +24,10 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.verification.content.comparison import compacted_topics
 from k2k_assets.verification.content.digests import digest
 from k2k_assets.verification.content.expected_drops import ExpectedDrops
 from k2k_assets.verification.content.payloads import Payloads, compared_facets, payloads_of
+from k2k_assets.verification.content.sides import compacted_topics
 from k2k_assets.verification.groups.findings import Findings
 from k2k_assets.verification.groups.match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.groups.places import GroupPlace, offender_at

@@ -65,4 +65,7 @@ def test_how_far_each_partition_is_verified_what_is_bad_comes_first() -> None:
     assert [row.data["looked at, %"] for row in table.records] == [0.0, 25.0, 100.0]
     assert [row.data["verified to"] for row in table.records] == [None, 90, 100]
     assert shown[keys.LOOKED_AT].value == 60.0
+    assert keys.WAY not in shown
+    by_batches = Verdict(Judgement.PASSED, "good", way="10 records compared by batches")
+    assert dict(asset_check_result(_CHECK, by_batches).metadata)[keys.WAY].value == by_batches.way
     assert keys.VERIFIED not in _shown(_BOTH)

@@ -14,7 +14,6 @@ from k2k_assets_tests.support.brokers.kafka_frames import Api, read_frame
 RawHeaders = Sequence[tuple[bytes, bytes | None]]
 
 _VERSION = 3
-_UNKNOWN_EPOCH = -1
 
 
 def produce_raw(servers: str, topic: str, partition: int, records: Sequence[tuple[bytes, RawHeaders]]) -> int:
@@ -25,7 +24,15 @@ def produce_raw(servers: str, topic: str, partition: int, records: Sequence[tupl
     """
     now = int(time.time() * 1000)
     packed = [PackedRecord(delta, None, value, headers) for delta, (value, headers) in enumerate(records)]
-    batch = pack_batch(0, packed, epoch=_UNKNOWN_EPOCH, timestamp=now, latest=now)
+    return produce_batch(servers, topic, partition, pack_batch(0, packed, epoch=-1, timestamp=now, latest=now))
+
+
+def produce_batch(servers: str, topic: str, partition: int, batch: bytes) -> int:
+    """Writes a batch as it is packed, but for what a broker sets.
+
+    Returns:
+        The offset of its first record.
+    """
     name = _string(topic.encode())
     body = struct.pack(">hhi", -1, -1, int(SECONDS * 1000)) + struct.pack(">i", 1) + name
     body += struct.pack(">iii", 1, partition, len(batch)) + batch

@@ -6,7 +6,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, PortionPiece
-from k2k_assets.verification.content.comparison import _copied
+from k2k_assets.verification.content.survey import _copied
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 TODAY, FORMER, ELSEWHERE = (Target(*target) for target in (("t", "2", 0), ("t", "1", 0), ("u", "1", 0)))

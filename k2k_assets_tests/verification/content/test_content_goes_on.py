@@ -1,4 +1,7 @@
-"""On real clusters the content check continues at its verified position, and begins again after any doubt."""
+"""On real clusters the content check continues at its verified position, and begins again after any doubt.
+
+Here it compares by records; by batches: `by_batches/test_on_clusters.py`.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ BUDGET = 200
 
 @pytest.fixture(autouse=True)
 def _small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By records alone: by batches all of it would be seen at once."""
+    monkeypatch.setattr("k2k_assets.verification.content.check._PROOF_SECONDS", 0.0)
     monkeypatch.setattr(sampling, "RECORDS_IN_ALL", BUDGET)
     monkeypatch.setattr(sampling, "LEAST_PER_PARTITION", 16)
 
@@ -93,7 +98,7 @@ def test_a_fault_in_what_is_new_is_found_at_once_and_stays_until_it_is_verified_
     assert [offender.source_offset for offender in again.offenders] == [351]
 
     # The part of it that is not reached is still bad.
-    monkeypatch.setattr("k2k_assets.verification.content.comparison._MOST_PARTITIONS", 0)
+    monkeypatch.setattr("k2k_assets.verification.content.survey._MOST_PARTITIONS", 0)
     unreached = world.verdict("content")
     assert unreached.judgement is Judgement.FAILED
     assert "351 to 351 was found wrong before, and was not looked at again yet" in unreached.summary

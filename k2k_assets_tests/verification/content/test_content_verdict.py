@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.verification.content.comparison import Comparison, PlannedPartition, Side
+from k2k_assets.verification.content.by_batches.stretches import Proven
+from k2k_assets.verification.content.comparison import Comparison, PlannedPartition
 from k2k_assets.verification.content.content_verdict import content_verdict
 from k2k_assets.verification.content.pieces import ComparedPiece
 from k2k_assets.verification.content.sampling import Look
+from k2k_assets.verification.content.sides import Side
 from k2k_assets.verification.content.tally import DIFFERENT, EQUAL, HIDDEN, OutcomeCount, Tally
 from k2k_assets.verification.content.unmapped import Span
 from k2k_assets.verification.content.verified import MappedRecord, Verified
@@ -88,3 +91,21 @@ def test_what_time_did_not_suffice_for_is_told_of_partitions_that_were_begun() -
     tally.note_left([_piece(ONE, 0, 50), _piece(ONE, 60, 70), _piece(OTHER, 0, 10)], [_piece(ONE, 80, 90)])
     assert (tally.compared[ONE].first_left, tally.compared[ONE].second_left) == (1, 1)
     assert OTHER not in tally.compared
+
+
+def test_it_says_in_which_way_it_has_compared_and_how_quickly() -> None:
+    tally = Tally()
+    tally.add_proven([_piece(ONE, 0, 90)])
+    tally.add_equal(90)
+    proven = Proven([_piece(ONE, 0, 90)], undecoded=0.5, bytes_=3_000_000, seconds=0.002)
+    plan = _plan((ONE, [Covered(0, 100)]))
+    verdict = content_verdict(plan, tally, {ONE: GOOD}, "", True, proven)
+    read = "3.0 MB of both sides, 1,500 MB/s in a task"
+    batches = f"90 records compared by batches (50 % of them lie in equal batches; {read})"
+    assert verdict.way == batches
+    assert (verdict.counts["equal"], verdict.counts["by_batches"], verdict.counts["stretches"]) == (90, 90, 1)
+    tally.add_pieces([_piece(ONE, 89, 100)])
+    tally.add_outcomes([OutcomeCount(*ONE, EQUAL, 10, 90, 99)])
+    verdict = content_verdict(plan, tally, {ONE: GOOD}, "", True, replace(proven, why="t-0@90: timestamps differ"))
+    assert verdict.way == f"{batches}; 10 records compared by records; not by batches: t-0@90: timestamps differ"
+    assert content_verdict(plan, Tally(), {ONE: GOOD}, "", True).way == ""

@@ -2,7 +2,8 @@
 
 Each group is reported once at the start, so that a quiet one does not look as if it were being made for an hour, then
 those that moved, at the pace of `ReportSchedule`; with them how many of all are exact, ahead or unknown. A group is
-checked each `checks.interval`; one that cannot be read or committed fails its check, and the others are moved on.
+checked each `checks.interval`, and in doubt if it could not be for so long; one that cannot be read or committed fails
+its check, and the others are moved on.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class GroupRun:
     _untold: dict[str, Verdict] = field(default_factory=dict)
     _held_back: str = ""
     _is_in_trouble: bool = False
+    _not_compared_since: float | None = None
+    _doubted: set[str] = field(default_factory=set)
+    _failed: set[str] = field(default_factory=set)
     _committed: frozenset[str] = frozenset()
     _told: tuple[float, int, frozenset[str]] | None = None
 
@@ -202,9 +206,24 @@ class GroupRun:
             verdicts = self.verify(result, due)
         except K2KError as error:
             self.warn(f"groups are not compared now: {error}")
-            verdicts = {}
+            doubts = self._doubts(due, error, now)
+            self._evaluate(doubts)
+            self._doubted |= doubts.keys()
+            return
+        self._not_compared_since = None
+        self._doubted.clear()
+        failed = {group for group, verdict in verdicts.items() if verdict.judgement is Judgement.FAILED}
+        self._failed = (self._failed - verdicts.keys()) | failed
         self._evaluate(verdicts)
         self._pace.checked({group: verdict.passed for group, verdict in verdicts.items()}, states, now)
+
+    def _doubts(self, due: Collection[str], why: K2KError, now: float) -> dict[str, Verdict]:
+        """Verdicts on groups that could not be compared for an interval, once on each; none on what is found wrong."""
+        since = self._not_compared_since = now if self._not_compared_since is None else self._not_compared_since
+        if now < since + self.pipeline.checks.interval.total_seconds():
+            return {}
+        doubt = Verdict(Judgement.WARNED, f"could not be compared for long: {why}")
+        return dict.fromkeys(set(due) - self._doubted - self._failed, doubt)
 
     def _evaluate(self, verdicts: Mapping[str, Verdict]) -> None:
         """A group that appeared since has a check as soon as the definitions are loaded anew."""

@@ -170,6 +170,32 @@ def test_a_group_is_compared_at_its_own_pace(fixture: Fixture) -> None:
     assert fixture.judged() == {"a": False, "new": True}, "one that did not pass is compared again"
 
 
+def test_groups_that_cannot_be_compared_for_long_are_in_doubt(fixture: Fixture) -> None:
+    """Else their checks would go on saying that all is well, by the last comparison that there was."""
+    run, pace = fixture.run(), fixture.pipeline.checks.interval.total_seconds()
+    run.see(poll({"a": 5, "still": 1}))
+    assert fixture.judged() == {"a": True, "still": True}
+    fixture.answers = False
+    for _ in range(3):
+        fixture.now += pace
+        run.see(poll({"a": 6, "still": 1}))
+        run.see(poll({"a": 6, "still": 1}))
+    (doubt,) = fixture.checks
+    assert doubt.severity is dg.AssetCheckSeverity.WARN
+    assert "the target does not answer" in (doubt.description or "")
+    assert fixture.judged() == {"a": False}, "once, and of the one alone that has moved since it was compared"
+    fixture.answers = True
+    fixture.now += PAUSE_SECONDS
+    fixture.verdicts["a"] = Verdict(Judgement.FAILED, "1 skipped")
+    run.see(poll({"a": 6, "still": 1}))
+    assert fixture.judged() == {"a": False}
+    fixture.answers = False
+    for _ in range(3):
+        fixture.now += pace
+        run.see(poll({"a": 7, "still": 2}))
+    assert fixture.judged() == {"still": False}, "what is found wrong stays so"
+
+
 def test_a_group_that_a_click_has_checked_since_is_compared_after_each_report(fixture: Fixture) -> None:
     """For Dagster the click's verdict is about what the click has materialized."""
     run = fixture.run()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_record import is_other_kind
@@ -14,6 +16,7 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import claim as module
 from k2k_assets.groups.claim import MapperClaims
+from k2k_assets.groups.committer import SHARDS, mapper_id
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.pipeline import Pipeline
@@ -121,6 +124,16 @@ def test_a_pipeline_of_the_same_name_is_no_rival_unless_it_moves_the_same_groups
         with MapperClaims(_of_group(pipeline, ANY_GROUP), target) as of_all:
             of_all.write()
             assert of_all.rivals() == {None, own, "another"}
+
+
+_NAMES = st.text("ab.1", min_size=1, max_size=5)
+
+
+@given(*[st.tuples(_NAMES, _NAMES, st.integers(0, SHARDS - 1))] * 2)
+def test_ids_of_mappers_of_two_pipelines_never_meet(one: tuple[str, str, int], two: tuple[str, str, int]) -> None:
+    """They would fence each other for ever."""
+    assert (mapper_id(*one) == mapper_id(*two)) == (one == two)
+    assert mapper_id("a", "b.c", 0) != mapper_id("a.b", "c", 0)
 
 
 @pytest.mark.parametrize("case", ["created anew", "emptied"])

@@ -193,7 +193,9 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, writte
     ```
 
     The unmapped offsets of a gap of n offsets hold copies of at most n records, which are copied again right behind the
-    gap. So a reader that has read n mapped records since the gap will read none of these records again.
+    gap. So a reader that has read n mapped records since the gap will read none of these records again. What a frozen
+    writer had queued may land in pieces, among the copies of its successor: of several gaps that follow each other so
+    closely all offsets count.
 
     Args:
         mapping: Map of the source partition.
@@ -215,8 +217,10 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, writte
     ends = runs.target_starts + runs.counts
     gaps = unmapped(np.concatenate(([start], ends[:-1])), runs.target_starts)
     mapped = np.concatenate(([0], np.cumsum(runs.counts)))[:-1]
-    # Number of mapped records after which all copies in the gaps so far have been copied again.
-    enough = np.maximum.accumulate(np.where(gaps > 0, mapped + gaps, 0))
+    # Number of mapped records after which all copies in the gaps so far have been copied again: after the first record
+    # behind some gap, as many as are in this one and all later ones.
+    so_far = np.cumsum(gaps)
+    enough = so_far + np.maximum.accumulate(mapped - (so_far - gaps))
     run = np.searchsorted(runs.target_starts, positions, side="right") - 1
     at = np.maximum(run, 0)
     read = mapped[at] + np.minimum(positions - runs.target_starts[at], runs.counts[at])

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.core.runs import Run
+from k2k_assets.core.runs import Run, merge
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import (
@@ -264,6 +264,32 @@ def test_back_at_least_once_what_may_be_read_again_is_known(world: World, data: 
     for position, (offset, state) in enumerate(_back(mapping, *positions, mapped_to=moment.logs[0])):
         if state is EXACT and not repeats[position]:
             assert all(s < offset for _, s in world.read_from(0, 0, position))
+
+
+@examples(300)
+@given(st.lists(st.sampled_from(["copy", "copy", "copy", "freeze", "late", "late"]), max_size=40), st.data())
+def test_back_at_least_once_what_frozen_writers_send_late_is_counted(events: list[str], data: st.DataObject) -> None:
+    """A superseded writer can commit nothing, but what it had queued may land piece by piece, among newer copies."""
+    log: list[tuple[int, bool]] = []
+    mapped, frozen = 0, list[int]()
+    for event in events:
+        if event == "copy":
+            log.append((mapped, True))
+            mapped += 1
+        elif event == "freeze":
+            frozen.append(mapped)
+        elif frozen:
+            writer = data.draw(st.integers(0, len(frozen) - 1))
+            log.append((frozen[writer], False))
+            frozen[writer] += 1
+    runs = merge(Run(source, at, 1) for at, (source, is_mapped) in enumerate(log) if is_mapped)
+    tables = {_Q: RunTable.of(runs)} if runs else {}
+    mapping = PartitionMap(_SOURCE, 0, (Covered(0, mapped),) if mapped else (), tables)
+    positions = np.arange(len(log) + 1)
+    repeats = may_repeat(mapping, _Q, positions)
+    for position, (offset, state) in enumerate(_back(mapping, *positions, mapped_to=len(log))):
+        if state is EXACT and not repeats[position]:
+            assert all(source < offset for source, _ in log[:position])
 
 
 @examples(150)

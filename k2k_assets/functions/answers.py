@@ -19,7 +19,13 @@ _PARTS = ("key", "value", "headers")
 
 
 class FunctionError(Exception):
-    """A call of a function has no answer; the text says why."""
+    """A call of a function has no answer; the text says why.
+
+    Attributes:
+        is_of_one_record: Whether a record may be the reason, which fewer records at a time would tell.
+    """
+
+    is_of_one_record = True
 
 
 class FunctionFailed(FunctionError):
@@ -30,6 +36,18 @@ class FunctionCrashed(FunctionError):
     """The process in which the function ran has ended."""
 
 
+class FunctionCrashesOften(FunctionError):
+    """The process has ended so often for the topic, at whatever records, that it is not tried again."""
+
+    is_of_one_record = False
+
+
+class FunctionNotLoaded(FunctionError):
+    """The function cannot be loaded, or its module ends the process that imports it."""
+
+    is_of_one_record = False
+
+
 class FunctionTimedOut(FunctionError):
     """The function ran for longer than it may.
 
@@ -37,6 +55,8 @@ class FunctionTimedOut(FunctionError):
         seconds: How long it may.
         place: Where in its code it was, if that is known.
     """
+
+    is_of_one_record = False
 
     def __init__(self, seconds: float, place: str = "") -> None:
         super().__init__(f"it ran for more than {seconds:g} s{place and f', in {place}'}")

@@ -11,12 +11,12 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.functions.answers import Call, FunctionFailed, FunctionResult, in_this_process, row_numbers
 from k2k_assets.functions.frames import Closed, Frame, Frames
-from k2k_assets.functions.user_code import code_of, load_function
+from k2k_assets.functions.user_code import load_function
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,23 +46,28 @@ def main(connection: int, stacks: int, parent: int) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=False)
     frames = Frames(socket.socket(fileno=connection))
     with suppress(Closed):
-        try:
-            import pyarrow  # noqa: F401  # here, so that it is no part of the time of the first call
+        import pyarrow  # noqa: F401  # here, so that it is no part of the time of the first call
 
-            calls = _loaded(bytes(frames.receive().body))
-        except Refused as refusal:
-            frames.send(Frame("refused", 0, str(refusal).encode()))
-            return
-        frames.send(Frame("ready"))
-        _serve(frames, calls)
+        _serve(frames, json.loads(bytes(frames.receive().body)))
 
 
-def _serve(frames: Frames, calls: list[Call]) -> None:
+def _serve(frames: Frames, known: dict[str, Any]) -> None:
+    """Answers the frames of the parent, which loads a function before it calls it."""
     import pyarrow as pa
 
     schema: pa.Schema | None = None
+    calls: dict[int, Call] = {}
     while True:
         frame = frames.receive()
+        if frame.kind == "load":
+            try:
+                name, code = known["functions"][frame.number]
+                calls[frame.number] = in_this_process(load_function(name, known["folders"], code))
+            except Refused as refusal:
+                frames.send(Frame("refused", 0, str(refusal).encode(errors="backslashreplace")))
+            else:
+                frames.send(Frame("ready"))
+            continue
         if frame.kind == "schema":
             schema = pa.ipc.read_schema(pa.py_buffer(frame.body))
             continue
@@ -87,21 +92,6 @@ def _written(given: pa.RecordBatch, answer: FunctionResult) -> Frame:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return Frame("answer", 0, memoryview(sink.getvalue()))
-
-
-def _loaded(text: bytes) -> list[Call]:
-    """The functions, which have to be those that the parent knows.
-
-    Raises:
-        Refused: They are not.
-    """
-    found = json.loads(text)
-    calls = []
-    for name, code in found["functions"]:
-        if code_of(name, found["folders"]) != code:
-            raise Refused(f"the code of {name} has changed since the copy began: start again to copy with the new one")
-        calls.append(in_this_process(load_function(name, found["folders"])))
-    return calls
 
 
 def _end_with(parent: int) -> None:

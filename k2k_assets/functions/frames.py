@@ -16,7 +16,7 @@ _HEAD = struct.Struct("!BIQ")
 INTERVAL_SECONDS = 0.25
 
 
-Kind = Literal["functions", "ready", "refused", "schema", "call", "all", "answer", "failed"]
+Kind = Literal["functions", "load", "ready", "refused", "schema", "call", "all", "answer", "failed"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -24,9 +24,9 @@ class Frame(NamedTuple):
     """A frame.
 
     Attributes:
-        kind: `functions` names them to the process, which says `ready` or `refused`; `schema` is that of the records of
-            all calls. A `call` has the answer `all` (all records as they are), `answer`, or `failed`.
-        number: Of the function, in a call.
+        kind: `functions` names them to the process. To `load` one is answered by `ready` or `refused`. `schema` is that
+            of the records of all calls. A `call` has the answer `all` (all records as they are), `answer`, or `failed`.
+        number: Of the function, to load or call it.
         body: The rest.
     """
 

@@ -6,50 +6,60 @@ nothing else. After it was ended, or has ended, the next call starts another one
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
-from k2k_assets.core.errors import Refused
-from k2k_assets.functions import answers, child
-from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionFailed, FunctionResult, FunctionTimedOut
-from k2k_assets.functions.frames import Closed, Frame, Frames
-from k2k_assets.functions.watch import CallWatch, RuleFunction, place_of
+from k2k_assets.functions import child
+from k2k_assets.functions.answers import (
+    Call,
+    FunctionCrashed,
+    FunctionCrashesOften,
+    FunctionError,
+    FunctionFailed,
+    FunctionNotLoaded,
+    FunctionResult,
+    FunctionTimedOut,
+)
+from k2k_assets.functions.crash_limit import CrashLimit
+from k2k_assets.functions.frames import Closed, Frame
+from k2k_assets.functions.module_source import not_imported
+from k2k_assets.functions.running import RunningFunctions
+from k2k_assets.functions.watch import LOADING_SECONDS, CallWatch, GivenRecords, RuleFunction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ENDING_SECONDS = 1.0
-_STACK_SECONDS = 0.5
+MOST_CRASHES = 3
+"""How often the process may end at one record, or at the import of a module, before that is held to be the reason: it
+may have ended for reasons of its own."""
+_FORGET_SECONDS = 60.0
 
 
 class FunctionProcess:
     """Functions in one process, which ends with this object, and with the thread that started it.
 
+    A module is imported there when the first of its functions is called: one that cannot be imported spoils no others.
     Use it in one thread only.
 
     Args:
         functions: The functions.
         folders: Where their modules are looked for, beside Python's own path.
+        limit: How often it may end for a topic; None: any number of times.
 
     Attributes:
         while_waiting: Called a few times a second while a function runs. What it raises ends the process of the
             function, and leaves the call.
     """
 
-    def __init__(self, functions: Sequence[RuleFunction], folders: Sequence[str]) -> None:
-        self._functions, self._folders = functions, folders
-        self._running: _Process | None = None
+    def __init__(
+        self, functions: Sequence[RuleFunction], folders: Sequence[str], limit: CrashLimit | None = None
+    ) -> None:
+        self._functions, self._folders, self._limit = functions, folders, limit
+        self._running: RunningFunctions | None = None
+        self._failed_imports = FailedImports()
+        self._loading_seconds = LOADING_SECONDS
         self.while_waiting: Callable[[], object] = lambda: None
 
     def call_of(self, number: int) -> Call:
@@ -57,14 +67,23 @@ class FunctionProcess:
 
         Raises:
             FunctionError: There is no answer; a function that crashed or timed out has no process any more.
-            Refused: The functions cannot be loaded.
         """
         return partial(self._call, number)
 
     def start(self) -> None:
-        """Starts the process; it loads the functions while the caller does other things."""
+        """Starts the process; it loads the functions while the caller does other things, if they are of one module."""
         if self._running is None:
-            self._running = _Process(self._functions, self._folders)
+            self._running = RunningFunctions(self._functions, self._folders)
+            if len({function.module for function in self._functions}) == 1:
+                self._running.ask_for(0)
+
+    def load(self, number: int) -> None:
+        """Loads the function of that number, before it is called.
+
+        Raises:
+            FunctionError: It cannot be loaded.
+        """
+        self._loaded(number, partial(self._look_at_import, time.monotonic() + self._loading_seconds))
 
     def close(self) -> None:
         """Ends the process."""
@@ -72,32 +91,94 @@ class FunctionProcess:
         if running is not None:
             running.close()
 
+    def _look_at_import(self, ends: float) -> None:
+        if time.monotonic() >= ends:
+            raise FunctionTimedOut(self._loading_seconds, self._place())
+
+    def _place(self) -> str:
+        return self._running.place() if self._running else ""
+
     def _call(self, number: int, given: pa.RecordBatch) -> FunctionResult:
-        self.start()
-        running = cast(_Process, self._running)
-        watch = CallWatch(self._functions[number], given, running.place)
+        watch = CallWatch(self._functions[number], given, self._place, loading=self._loading_seconds)
 
         def meanwhile() -> None:
             watch.look()
             self.while_waiting()
 
         try:
-            running.await_ready(meanwhile)
+            running = self._loaded(number, meanwhile)
             watch.loaded()
             frame = running.answer(number, given, meanwhile)
         except Closed:
-            words = running.exit_words()
-            self.close()
+            words = self._crashed()
             watch.crashed(words)
+            if self._limit and self._limit.is_reached(GivenRecords.of(given).source.topic):
+                raise FunctionCrashesOften(words) from None
             raise FunctionCrashed(words) from None
+        except FunctionNotLoaded:
+            raise
         except BaseException as error:
             self.close()
-            if not isinstance(error, FunctionTimedOut | Refused):
+            if not isinstance(error, FunctionTimedOut):
                 watch.abandoned()
             raise
         if frame.kind == "failed":
             raise FunctionFailed(bytes(frame.body).decode())
         return FunctionResult(range(given.num_rows)) if frame.kind == "all" else _read(frame)
+
+    def _loaded(self, number: int, meanwhile: Callable[[], object]) -> RunningFunctions:
+        """The process, which has loaded a function.
+
+        Raises:
+            FunctionNotLoaded: It cannot load it.
+            FunctionTimedOut: It does not come to an end with it.
+        """
+        module = self._functions[number].module
+        self._failed_imports.raise_for(module)
+        words = ""
+        for _ in range(MOST_CRASHES):
+            self.start()
+            running = cast(RunningFunctions, self._running)
+            try:
+                running.load(number, meanwhile)
+            except Closed:
+                words = self._crashed()
+            except FunctionNotLoaded as error:
+                self._failed_imports.note(module, error)
+                raise
+            except FunctionTimedOut as error:
+                self.close()
+                self._failed_imports.note(module, error)
+                raise
+            else:
+                return running
+        why = f"its process ended {MOST_CRASHES} times in a row ({words})"
+        fault = FunctionNotLoaded(not_imported(module, why))
+        self._failed_imports.note(module, fault)
+        raise fault
+
+    def _crashed(self) -> str:
+        """Leaves a process that has ended; returns how it did."""
+        words = self._running.exit_words() if self._running else ""
+        self.close()
+        return words
+
+
+class FailedImports:
+    """Modules that could not be imported lately: functions of other topics need not wait for the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, FunctionError]] = {}
+
+    def note(self, module: str, fault: FunctionError) -> None:
+        """Notes why a module could not be imported."""
+        self._known[module] = time.monotonic() + _FORGET_SECONDS, fault
+
+    def raise_for(self, module: str) -> None:
+        """Raises what is known of a module, if that is not long ago."""
+        until, fault = self._known.get(module, (0.0, None))
+        if fault is not None and time.monotonic() < until:
+            raise fault.with_traceback(None)
 
 
 def _read(frame: Frame) -> FunctionResult:
@@ -107,100 +188,3 @@ def _read(frame: Frame) -> FunctionResult:
         batch = reader.read_next_batch()
     columns = {name: batch.column(name) for name in batch.schema.names if name != child.ROW}
     return FunctionResult(batch.column(child.ROW).to_pylist(), columns)
-
-
-class _Process:
-    """One process.
-
-    Args:
-        functions: What it loads.
-        folders: From where.
-    """
-
-    def __init__(self, functions: Sequence[RuleFunction], folders: Sequence[str]) -> None:
-        self._stacks = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115  # closed with the process
-        self._is_ready = self._has_schema = False
-        known = {"functions": [(f.name, f.code) for f in functions], "folders": list(folders)}
-        own, other = socket.socketpair()
-        self._frames = Frames(own)
-        modules = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        arguments = [other.fileno(), self._stacks.fileno(), os.getpid()]
-        with other:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", child.__name__, *map(str, arguments)],
-                env={**os.environ, "PYTHONPATH": modules},
-                pass_fds=arguments[:2],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a function prints is seen, and disturbs no output
-                start_new_session=True,  # signals of a terminal are for its parent
-            )
-        self._end = weakref.finalize(self, _end, self._process)
-        with suppress(Closed):  # if the process has ended already, the first call finds out
-            self._frames.send(Frame("functions", 0, json.dumps(known).encode()))
-
-    def answer(self, number: int, given: pa.RecordBatch, meanwhile: Callable[[], object]) -> Frame:
-        """Calls a function.
-
-        Raises:
-            Closed: The process has ended.
-        """
-        self._frames.meanwhile = meanwhile
-        if not self._has_schema:
-            self._frames.send(Frame("schema", 0, memoryview(given.schema.serialize())))
-            self._has_schema = True
-        self._frames.send(Frame("call", number, memoryview(given.serialize())))
-        return self._frames.receive()
-
-    def place(self) -> str:
-        """Where its function is, by its stack; empty if it does not tell."""
-        if not self._is_ready:
-            return "the import of its module"
-        before = self._size()
-        with suppress(OSError):
-            os.kill(self._process.pid, child.STACK_SIGNAL)
-        deadline, known = time.monotonic() + _STACK_SECONDS, before
-        while time.monotonic() < deadline:
-            time.sleep(0.02)
-            if known == (known := self._size()) and known > before:
-                break
-        stack = os.pread(self._stacks.fileno(), known - before, before).decode(errors="replace")
-        return place_of(stack.splitlines(), answers.__file__)
-
-    def exit_words(self) -> str:
-        """How it has ended."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDING_SECONDS)
-        code = self._process.poll()
-        if code is None or code >= 0:
-            return "it closed its connection" if code is None else f"exit code {code}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return f"{name}, perhaps because memory was short" if code == -signal.SIGKILL else name
-
-    def close(self) -> None:
-        """Ends it."""
-        self._end()
-        self._frames.close()
-        self._stacks.close()
-
-    def await_ready(self, meanwhile: Callable[[], object]) -> None:
-        """Waits until the functions are loaded.
-
-        Raises:
-            Closed: The process has ended.
-            Refused: It cannot load them.
-        """
-        if self._is_ready:
-            return
-        self._frames.meanwhile = meanwhile
-        frame = self._frames.receive()
-        if frame.kind == "refused":
-            raise Refused(bytes(frame.body).decode())
-        self._is_ready = True
-
-    def _size(self) -> int:
-        return os.fstat(self._stacks.fileno()).st_size
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()

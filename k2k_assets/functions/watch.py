@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("k2k.replication")
 
 _FIRST_WARNING, _LONGEST_PAUSE = 10.0, 300.0
-# Modules may load for at least so many seconds, whatever the limit of the function is.
-_LOADING_SECONDS = 60.0
+LOADING_SECONDS = 60.0
+"""A module may load for at least so many seconds, whatever the limit of its function is."""
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)')
 _NAMED_FRAMES = 2
 
@@ -34,12 +34,19 @@ class RuleFunction(NamedTuple):
         name: The function, `module:function`.
         code: The digest of its module's source.
         timeout: How many seconds it may take for a batch.
+        pattern: Its source topics, a regular expression of Java.
     """
 
     rule: str
     name: str
     code: str
     timeout: float
+    pattern: str = ".*"
+
+    @property
+    def module(self) -> str:
+        """Its module."""
+        return self.name.partition(":")[0]
 
 
 class GivenRecords(NamedTuple):
@@ -73,17 +80,23 @@ class CallWatch:
         given: Its records.
         place: Tells where in its code it is; empty if that is not known.
         clock: The clock.
+        loading: How many seconds its module may load at least.
     """
 
     def __init__(
-        self, function: RuleFunction, given: pa.RecordBatch, place: Callable[[], str], clock: Clock = SYSTEM_CLOCK
+        self,
+        function: RuleFunction,
+        given: pa.RecordBatch,
+        place: Callable[[], str],
+        clock: Clock = SYSTEM_CLOCK,
+        loading: float = LOADING_SECONDS,
     ) -> None:
         self._function, self._given, self._place, self._clock = function, given, place, clock
-        self._limit = max(function.timeout, _LOADING_SECONDS)
+        self._limit = max(function.timeout, loading)
         self._begin()
 
     def loaded(self) -> None:
-        """Notes that its process has loaded the functions, and is given the records now."""
+        """Notes that its process has loaded the function, and is given the records now."""
         self._limit = self._function.timeout
         self._begin()
 

@@ -230,7 +230,7 @@ class Pipeline(Section):
         """The rules by which records are left out or changed, as `transform.transform_text`; empty if there are none.
 
         Raises:
-            Refused: A function cannot be loaded.
+            Refused: The module of a function cannot be found.
         """
         return transform_text(self.transform, self.folders)
 

@@ -27,7 +27,7 @@ def isolated_functions_of(pipeline: Pipeline) -> IsolatedFunctions | None:
     """The functions of users that a pipeline names, for a process of their own; None if it names none.
 
     Raises:
-        Refused: A function cannot be loaded.
+        Refused: The module of a function cannot be found.
     """
     if not any(rule.python for rule in pipeline.transform):
         return None

@@ -16,14 +16,23 @@ import pyarrow as pa
 import pytest
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.functions.answers import FunctionCrashed, FunctionFailed, FunctionTimedOut, in_this_process
-from k2k_assets.functions.process import FunctionProcess
-from k2k_assets.functions.user_code import code_of, load_function
+from k2k_assets.functions.answers import (
+    FunctionCrashed,
+    FunctionCrashesOften,
+    FunctionFailed,
+    FunctionNotLoaded,
+    FunctionTimedOut,
+    in_this_process,
+)
+from k2k_assets.functions.crash_limit import MINUTES, MOST_CRASHES_OF_A_TOPIC, CrashLimit
+from k2k_assets.functions.module_source import code_of
+from k2k_assets.functions.process import MOST_CRASHES, FunctionProcess
+from k2k_assets.functions.user_code import load_function
 from k2k_assets.functions.watch import RuleFunction
 from k2k_assets.transport.arrow_records import arrow_records
 from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 CODE = """
 import ctypes, os, re, signal, sys, time
@@ -216,11 +225,94 @@ def test_a_batch_that_is_larger_than_the_socket_does_not_hold_it_up(made: Any) -
         process.call_of(1)(records(1000, 10_000))
 
 
-def test_changed_code_is_refused(made: Any, module: str, tmp_path: Path) -> None:
+def test_changed_code_is_not_used(made: Any, module: str, tmp_path: Path) -> None:
     process = made("same")
     (tmp_path / f"{module}.py").write_text(CODE + "\nLATER = 1\n")
-    with pytest.raises(Refused, match=f"the code of {module}:same has changed since the copy began"):
+    with pytest.raises(FunctionNotLoaded, match=f"the code of {module}:same has changed since the copy began"):
         process.call_of(0)(records())
+
+
+SPOILED = {
+    "raises": "import no_such_module_of_a_user",
+    "leaves": "import os\nwith open(__file__ + '.tries', 'a') as tries:\n    tries.write('x')\nos._exit(3)",
+    "crashes": "import ctypes\nctypes.string_at(0)",
+    "sleeps": "import time\n\n\ndef wait():\n    time.sleep(600)\n\n\nwait()",
+    "searches": "import re\nre.match('(a+)+b', 'a' * 64)",
+}
+
+
+@pytest.fixture
+def spoiled(module: str, tmp_path: Path, opened: list[FunctionProcess]) -> Any:
+    """A process with two functions of a module whose import is spoiled, and a good one of another module."""
+
+    def make(way: str) -> tuple[FunctionProcess, str]:
+        name = unique(way).replace("-", "_")
+        (tmp_path / f"{name}.py").write_text(f"{SPOILED[way]}\n\n\ndef same(records):\n    return records\n")
+        bad = function(name, "same", tmp_path)
+        opened.append(FunctionProcess([bad, bad, function(module, "same", tmp_path)], [str(tmp_path)]))
+        return opened[-1], name
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("raises", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module_of_a_user'"),
+        ("leaves", f"cannot be imported: its process ended {MOST_CRASHES} times in a row (exit code 3)"),
+        ("crashes", f"cannot be imported: its process ended {MOST_CRASHES} times in a row (SIGSEGV)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_and_spoils_no_other(
+    spoiled: Any, way: str, said: str, tmp_path: Path
+) -> None:
+    process, name = spoiled(way)
+    for number in (0, 1, 0):
+        with pytest.raises(FunctionNotLoaded) as refused:
+            process.call_of(number)(records())
+        assert str(refused.value) == f"the module {name} {said}"
+        assert list(process.call_of(2)(records()).rows) == [0, 1, 2]
+    if way == "leaves":
+        assert (tmp_path / f"{name}.py.tries").read_text() == "x" * MOST_CRASHES, "it is not tried for each topic"
+
+
+@pytest.mark.parametrize(("way", "place"), [("sleeps", "wait (NAME.py:5), called by <module> (NAME.py:8), "),
+                                            ("searches", "match (__init__.py:")])  # fmt: skip
+def test_an_import_that_does_not_end_is_ended_in_time_and_spoils_no_other(spoiled: Any, way: str, place: str) -> None:
+    process, name = spoiled(way)
+    process._loading_seconds = 1.0
+    process._functions = [f._replace(timeout=1.0) for f in process._functions]
+    for number in (0, 1):
+        began = time.monotonic()
+        with pytest.raises(FunctionTimedOut) as late:
+            process.call_of(number)(records())
+        assert time.monotonic() - began < 20
+        assert late.value.place.startswith(place.replace("NAME", name))
+        assert late.value.place.endswith("the import of its module")
+        assert list(process.call_of(2)(records()).rows) == [0, 1, 2]
+
+
+def test_a_function_that_ends_its_process_again_and_again_is_told_once(made: Any) -> None:
+    process = made("leaves", "same")
+    process._limit = CrashLimit()
+    for number in range(1, 2 * MOST_CRASHES_OF_A_TOPIC + 1):
+        often = number % MOST_CRASHES_OF_A_TOPIC == 0
+        with pytest.raises(FunctionCrashesOften if often else FunctionCrashed, match="exit code 3"):
+            process.call_of(0)(records())
+        if number == 2:
+            assert list(process.call_of(1)(records()).rows) == [0, 1, 2]
+
+
+def test_crashes_are_counted_topic_by_topic_and_forgotten_in_time() -> None:
+    clock = FakeClock()
+    limit = CrashLimit(clock)
+    most = MOST_CRASHES_OF_A_TOPIC
+    assert [limit.is_reached("a") for _ in range(most - 1)] == [False] * (most - 1)
+    assert not limit.is_reached("b")
+    clock.sleep(60.0 * MINUTES)
+    assert not limit.is_reached("a")
+    assert [limit.is_reached("a") for _ in range(most - 1)] == [False] * (most - 2) + [True]
+    assert not limit.is_reached("a"), "the count begins anew"
 
 
 def test_it_ends_with_its_parent_whatever_its_function_does(module: str, tmp_path: Path) -> None:
@@ -238,8 +330,8 @@ def test_it_ends_with_its_parent_whatever_its_function_does(module: str, tmp_pat
 
 PARENT = """
 import sys
+from k2k_assets.functions.module_source import code_of
 from k2k_assets.functions.process import FunctionProcess
-from k2k_assets.functions.user_code import code_of
 from k2k_assets.functions.watch import RuleFunction
 from k2k_assets_tests.functions.test_process import records
 module, folder, told = sys.argv[1:]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.functions.user_code import code_of, load_function
+from k2k_assets.functions.module_source import code_of
+from k2k_assets.functions.user_code import load_function
 from k2k_assets_tests.support.brokers.kafka import unique
 
 WITH_A_DATACLASS = """
@@ -45,9 +46,12 @@ def test_a_module_that_fails_leaves_nothing_behind(tmp_path: Path, name: str) ->
     assert name not in sys.modules
     path.write_text(WITH_A_DATACLASS)
     known = code_of(f"{name}:most", folders)
+    assert load_function(f"{name}:most", folders, known)() == 7
     path.write_text("1 / 0")
     with pytest.raises(Refused, match="ZeroDivisionError"):
         load_function(f"{name}:most", folders)
     assert sys.modules[name].most() == 7
+    with pytest.raises(Refused, match=f"the code of {name}:most has changed since the copy began: start again"):
+        load_function(f"{name}:most", folders, known)
     path.write_text(WITH_A_DATACLASS)
     assert code_of(f"{name}:most", folders) == known

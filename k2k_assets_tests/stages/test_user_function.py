@@ -15,11 +15,12 @@ from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.functions.answers import FunctionCrashed, FunctionResult, FunctionTimedOut, in_this_process
+from k2k_assets.functions.process import MOST_CRASHES
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.rules import Transforms
-from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take
+from k2k_assets.stages.transform.user_function import UserFunction, take
 from k2k_assets.transport.arrow_records import arrow_schema
 from k2k_assets.transport.headers import Headers
 from k2k_assets_tests.support.brokers.kafka import unique

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import combinations
 from pathlib import Path
 
@@ -64,6 +64,7 @@ def _opposite(files: tuple[Path, ...], variables: bool) -> list[Pipeline]:
 
 def _validate(pipeline: Pipeline, connect: bool) -> None:
     _ensure_mechanisms(pipeline)
+    _ensure_functions(pipeline)
     click.echo(f"{pipeline.name}: the pipeline file is valid")
     for title, text in effective(pipeline):
         click.echo(f"  {title:<10} {text}")
@@ -83,6 +84,17 @@ def _ensure_mechanisms(pipeline: Pipeline) -> None:
             from k2k_assets.kafka.clients import ensure_mechanism  # importing Kafka takes a moment
 
             ensure_mechanism(role, properties)
+
+
+def _ensure_functions(pipeline: Pipeline) -> None:
+    """Refuses functions that cannot be loaded: a copy finds that out when it needs them, and stops their topics."""
+    if any(rule.python for rule in pipeline.transform):
+        from k2k_assets.stages import isolated_functions_of
+
+        functions = isolated_functions_of(pipeline)
+        assert functions is not None
+        with closing(functions.process):
+            functions.load()
 
 
 def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:

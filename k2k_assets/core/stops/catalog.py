@@ -18,6 +18,7 @@ from k2k_assets.core.stops.reasons import (
     target_log,
     target_topic,
     unclassified,
+    unusable_functions,
 )
 
 _FILES: tuple[ModuleType, ...] = (
@@ -27,6 +28,7 @@ _FILES: tuple[ModuleType, ...] = (
     offline_partitions,
     records,
     functions,
+    unusable_functions,
     schemas,
     target_topic,
     target_log,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from k2k_assets.functions.user_code import code_of, function_fault
+from k2k_assets.functions.module_source import code_of, function_fault
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, path_fault
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
@@ -127,7 +127,7 @@ class TransformRule(Section):
             folders: Where modules are looked for, beside Python's own path.
 
         Raises:
-            Refused: The function cannot be loaded.
+            Refused: The module of the function cannot be found.
         """
         # What has its default is left out, so that a new key changes no older document.
         # How long a function may take is no matter of what it makes of records.
@@ -143,7 +143,7 @@ def transform_text(rules: Iterable[TransformRule], folders: Sequence[str]) -> st
     """Rules as one JSON text, with the digest of the code of their functions; empty if there are none.
 
     Raises:
-        Refused: A function cannot be loaded.
+        Refused: The module of a function cannot be found.
     """
     documents = [rule.document(folders) for rule in rules]
     return json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if documents else ""
@@ -160,7 +160,7 @@ def folders_of(files: Iterable[Path]) -> tuple[str, ...]:
 
 
 def functions_faults(rules: Sequence[TransformRule], folders: Sequence[str]) -> Iterable[tuple[int, str]]:
-    """Position of each rule whose function cannot be loaded, and why."""
+    """Position of each rule whose function cannot be loaded, as the text of its module says, and why."""
     for position, rule in enumerate(rules):
         if rule.python is not None and (why := function_fault(rule.python, folders)):
             yield position, why

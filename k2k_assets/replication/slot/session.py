@@ -7,7 +7,7 @@ memory. The steps are numbered as in `docs/architecture.md`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from k2k_assets.control.assignment_tail import AssignmentTail
@@ -63,6 +63,7 @@ class Session:
         capabilities: The capabilities of the transport.
         stages: The stages of the pipeline. They outlive the session, with what they have learned of schemas.
         clock: The clock.
+        last: Tells of a topic whether its stages may take long; None: those of no topic do.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Session:
         capabilities: Capabilities,
         stages: Sequence[Stage],
         clock: Clock = SYSTEM_CLOCK,
+        last: Callable[[str], bool] | None = None,
     ) -> None:
         self._clock = clock
         self._plan = plan
@@ -95,7 +97,7 @@ class Session:
             plan, memory, self._transactions, clusters, tail, self._slot_claims.still_holds, clock
         )
         self._intake = Intake(
-            memory, self._transactions, self._committer, stages, capabilities.needs_decoding, clock.monotonic()
+            memory, self._transactions, self._committer, stages, capabilities.needs_decoding, clock.monotonic(), last
         )
         self._chain = chain
         strict = chain is not None and chain.strict

@@ -146,8 +146,9 @@ class Slot:
         clusters, chain = (source, target), self._chain(target)
         capabilities = self._transport.capabilities
         session = Session(
-            self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages
-        )
+            self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages,
+            last=self._functions.are_for if self._functions else None,
+        )  # fmt: skip
         if self._functions:
             self._functions.process.while_waiting = session.while_function_runs
         with self._reporter.session(lambda: session.has_records):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from k2k_assets.functions.answers import Call
+from k2k_assets.core.errors import Refused
+from k2k_assets.functions.answers import Call, FunctionError
+from k2k_assets.functions.crash_limit import CrashLimit
 from k2k_assets.functions.process import FunctionProcess
-from k2k_assets.functions.user_code import code_of
 from k2k_assets.functions.watch import RuleFunction
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.stages.transform.rules import rule_name
+from k2k_assets.pipeline.java_regex import compile_java
+from k2k_assets.stages.transform.rules import ensure_code, rule_name
 
 
 class IsolatedFunctions:
@@ -19,28 +21,30 @@ class IsolatedFunctions:
     Args:
         functions: The functions, by the places of their rules among the rules.
         folders: Where their modules may lie.
+        limit: How often their process may end for a topic; None: any number of times.
 
     Attributes:
         process: Their process.
     """
 
-    def __init__(self, functions: Mapping[int, RuleFunction], folders: Sequence[str]) -> None:
+    def __init__(
+        self, functions: Mapping[int, RuleFunction], folders: Sequence[str], limit: CrashLimit | None = None
+    ) -> None:
+        self._functions, self._folders = functions, folders
+        self._patterns = [compile_java(function.pattern) for function in functions.values()]
+        self._topics: dict[str, bool] = {}
         self._numbers = {position: number for number, position in enumerate(functions)}
-        self.process = FunctionProcess(list(functions.values()), folders)
+        self.process = FunctionProcess(list(functions.values()), folders, limit)
 
     @classmethod
     def of_pipeline(cls, pipeline: Pipeline) -> IsolatedFunctions:
-        """Those of a pipeline.
+        """Those of a pipeline that copies, with the code that its settings have noted.
 
         Raises:
-            Refused: A function cannot be loaded.
+            Refused: The module of a function cannot be found.
         """
-        functions = {}
-        for position, rule in enumerate(pipeline.transform):
-            if rule.python is not None:
-                code, timeout = code_of(rule.python, pipeline.folders), rule.function_timeout.total_seconds()
-                functions[position] = RuleFunction(rule_name(position), rule.python, code, timeout)
-        return cls(functions, pipeline.folders)
+        timeouts = [rule.function_timeout.total_seconds() for rule in pipeline.transform]
+        return cls(_functions(pipeline.transform_text, timeouts.__getitem__), pipeline.folders, CrashLimit())
 
     @classmethod
     def of_text(cls, text: str, folders: Sequence[str], timeout: float) -> IsolatedFunctions:
@@ -51,14 +55,44 @@ class IsolatedFunctions:
             folders: Where their modules may lie.
             timeout: How many seconds a function may take for a batch.
         """
-        rules = enumerate(json.loads(text) if text else ())
-        functions = {
-            position: RuleFunction(rule_name(position), rule["python"], rule["code"], timeout)
-            for position, rule in rules
-            if "python" in rule
-        }
-        return cls(functions, folders)
+        return cls(_functions(text, lambda position: timeout), folders)
+
+    def ensure_code(self) -> None:
+        """Ensures that the functions are those that the rules mean.
+
+        Raises:
+            Refused: One is another one, or is not here.
+        """
+        for function in self._functions.values():
+            ensure_code(function.rule, function.name, function.code, self._folders)
+
+    def load(self) -> None:
+        """Loads the functions, before any is called.
+
+        Raises:
+            Refused: One cannot be loaded.
+        """
+        for number, function in enumerate(self._functions.values()):
+            try:
+                self.process.load(number)
+            except FunctionError as error:
+                raise Refused(f"{function.rule}.python: {error}") from None
+
+    def are_for(self, topic: str) -> bool:
+        """Whether any of them is for a source topic."""
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._topics[topic] = any(pattern.matches(topic) for pattern in self._patterns)
+        return known
 
     def call_of(self, position: int) -> Call:
         """The call of the function of a rule, by the rule's place among the rules."""
         return self.process.call_of(self._numbers[position])
+
+
+def _functions(text: str, timeout_of: Callable[[int], float]) -> dict[int, RuleFunction]:
+    return {
+        position: RuleFunction(rule_name(position), rule["python"], rule["code"], timeout_of(position), rule["pattern"])
+        for position, rule in enumerate(json.loads(text) if text else ())
+        if "python" in rule
+    }

@@ -21,8 +21,20 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
 from k2k_assets.core.stops.reasons.records import TransformFailed
-from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionError, FunctionTimedOut, in_this_process
-from k2k_assets.functions.user_code import code_of, load_function
+from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded, FunctionKeepsCrashing
+from k2k_assets.functions.answers import (
+    Call,
+    FunctionCrashed,
+    FunctionCrashesOften,
+    FunctionError,
+    FunctionNotLoaded,
+    FunctionTimedOut,
+    in_this_process,
+)
+from k2k_assets.functions.crash_limit import MINUTES, MOST_CRASHES_OF_A_TOPIC
+from k2k_assets.functions.module_source import code_of
+from k2k_assets.functions.process import MOST_CRASHES
+from k2k_assets.functions.user_code import load_function
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.predicates import GROUPS
 from k2k_assets.pipeline.sections.transform import TransformRule
@@ -30,7 +42,7 @@ from k2k_assets.stages.transform.batch import Batch, DeadLetter, Failure
 from k2k_assets.stages.transform.changes import compile_drop, compile_mask
 from k2k_assets.stages.transform.conditions import compile_condition
 from k2k_assets.stages.transform.documents import RecordFault
-from k2k_assets.stages.transform.user_function import MOST_CRASHES, UserFunction, take
+from k2k_assets.stages.transform.user_function import UserFunction, take
 
 
 class Rule:
@@ -106,6 +118,11 @@ class Rule:
         match fault:
             case FunctionTimedOut():
                 reason = FunctionTooSlow(batch.source, first, last, rule, self._python, fault.seconds, fault.place)
+            case FunctionNotLoaded():
+                reason = FunctionCannotBeLoaded(batch.source, first, rule, self._python, str(fault))
+            case FunctionCrashesOften():
+                often = MOST_CRASHES_OF_A_TOPIC, MINUTES
+                reason = FunctionKeepsCrashing(batch.source, first, last, rule, self._python, str(fault), *often)
             case FunctionCrashed():
                 reason = FunctionEndsItsProcess(batch.source, first, rule, self._python, str(fault), MOST_CRASHES)
             case _:
@@ -136,7 +153,7 @@ class Transforms:
         text: The rules.
         folders: Where modules of functions may lie.
         call_of: Makes the call of the function of a rule, by the rule's place among the rules; None: functions are
-            called in this process.
+            called in this process, if their code is that of the rules.
 
     Raises:
         Refused: The rules cannot be applied here: a newer release wrote them, or the code of a function is another one.
@@ -197,11 +214,22 @@ def _compiled(
     except ValidationError:
         raise Refused(f"{name} was written by a newer release, which has other rules") from None
     call: Call | None = None
-    if settings.python is not None:
-        if code_of(settings.python, folders) != code:
-            raise Refused(f"{name}.python: the code of {settings.python} is another one than that of the copy")
-        call = call_of(position) if call_of else in_this_process(load_function(settings.python, folders))
+    if settings.python is not None and call_of is not None:
+        call = call_of(position)
+    elif settings.python is not None:
+        ensure_code(name, settings.python, code, folders)
+        call = in_this_process(load_function(settings.python, folders, code))
     return settings.pattern, Rule(name, settings, call)
+
+
+def ensure_code(rule: str, function: str, code: str | None, folders: Sequence[str]) -> None:
+    """Ensures that a function is the one that the rules mean.
+
+    Raises:
+        Refused: It is another one, or is not here.
+    """
+    if code_of(function, folders) != code:
+        raise Refused(f"{rule}.python: the code of {function} is another one than that of the copy")
 
 
 def _is_about_headers(condition: dict[str, Any]) -> bool:

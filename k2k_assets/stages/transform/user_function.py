@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionError, FunctionResult, FunctionTimedOut
+from k2k_assets.functions.answers import Call, FunctionCrashed, FunctionError, FunctionResult
+from k2k_assets.functions.process import MOST_CRASHES
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.transport.arrow_records import arrow_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-MOST_CRASHES = 3
-"""How often a record may be among those at which the process of a function ends, before it is held to be the reason:
-the process may have ended for reasons of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,7 @@ class Returned:
         indices: The records that it was given, by their index in the batch.
         kept: Those that it returned.
         columns: Its columns that differ from those that it was given, by name, as lists.
-        fault: Why there is no answer; None if there is one. Of a fault that is an error of the function, or its crash,
-            one record is the reason.
+        fault: Why there is no answer; None if there is one. Of a fault that is of one record, this one is the reason.
     """
 
     indices: Sequence[int]
@@ -73,7 +69,7 @@ class UserFunction:
             return
         crashes += isinstance(fault, FunctionCrashed)
         half = len(indices) // 2
-        if isinstance(fault, FunctionTimedOut):
+        if not fault.is_of_one_record:
             yield Returned(indices, fault=fault)
         elif half:
             yield from self._in_halves(given.slice(0, half), indices[:half], crashes)

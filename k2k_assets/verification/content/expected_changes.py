@@ -11,6 +11,7 @@ from typing import NamedTuple
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons.functions import FunctionTooSlow
+from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Header, Message
 from k2k_assets.stages.transform.batch import Batch
@@ -73,8 +74,17 @@ class Changes:
     """
 
     def __init__(self, rules: ChangeRules, function_seconds: float = _FUNCTION_SECONDS) -> None:
-        functions = IsolatedFunctions.of_text(rules.text, rules.folders, function_seconds)
-        self._transforms = Transforms(rules.text, rules.folders, functions.call_of)
+        self._functions = IsolatedFunctions.of_text(rules.text, rules.folders, function_seconds)
+        self._functions.ensure_code()
+        self._transforms = Transforms(rules.text, rules.folders, self._functions.call_of)
+
+    def load_functions(self) -> None:
+        """Loads the functions, before they are called.
+
+        Raises:
+            Refused: One cannot be loaded.
+        """
+        self._functions.load()
 
     def of(self, messages: Sequence[Message], own: Sequence[list[Header] | None]) -> list[ChangedRecord]:
         """What becomes of records.
@@ -108,6 +118,8 @@ class Changes:
             at = slice(len(done), len(done) + most)
             batch = Batch(source, offsets[at], timestamps[at], keys[at], values[at], [has or None for has in own[at]])
             self._transforms.apply(batch)
+            if batch.stopped and isinstance(batch.stopped[1], FunctionCannotBeLoaded):
+                raise Refused(batch.stopped[1].found())
             if batch.stopped and isinstance(batch.stopped[1], FunctionTooSlow):
                 most = len(batch.offsets) // 2 or len(offsets)
                 if len(batch.offsets) > 1:
@@ -162,19 +174,22 @@ class KnownChanges:
         """The rules as far as they are for a source topic: empty ones if none is.
 
         Returns:
-            None if the rules cannot be applied here, because the code of a function is another one now.
+            None if the rules cannot be applied here, because the code of a function is another one now, or its module
+            cannot be imported.
         """
         if not rules.text:
             return rules
         if rules.text not in self._opened:
             try:
-                self._opened[rules.text] = rules.opened()
+                opened = rules.opened()
+                opened.load_functions()
+                self._opened[rules.text] = opened
             except Refused:
                 self._opened[rules.text] = None
-        opened = self._opened[rules.text]
-        if opened is None:
+        known = self._opened[rules.text]
+        if known is None:
             return None
-        return rules if opened.are_for(topic) else ChangeRules("")
+        return rules if known.are_for(topic) else ChangeRules("")
 
 
 def by_id(rules: Iterable[ChangeRules]) -> Mapping[str, ChangeRules]:

@@ -56,6 +56,8 @@ def test_codes_never_change() -> None:
         "dead-letters-deleted",
         "function-timed-out",
         "function-crashed",
+        "function-not-loaded",
+        "function-keeps-crashing",
         "schema-not-found",
         "registry-login-refused",
         "schema-of-other-topic",

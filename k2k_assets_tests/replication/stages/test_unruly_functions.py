@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
+from k2k_assets.cli.main import run as k2k
 from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
+from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded, FunctionKeepsCrashing
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.functions import child
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -28,10 +31,10 @@ pytestmark = pytest.mark.integration
 
 def unruly(
     clusters: KafkaSandbox, directory: Path, names: list[str], mode: str,
-    rule: dict[str, Any] | None = None, **rest: Any,
+    rule: dict[str, Any] | None = None, at_import: str = "", **rest: Any,
 ) -> tuple[Path, Pipeline, str]:  # fmt: skip
     """A pipeline whose function is called for the first of its topics, with file and function."""
-    function = function_beside(directory)
+    function = function_beside(directory, at_import)
     rules = [{"pattern": names[0], "python": function, **(rule or {})}]
     path, pipeline = transforming(clusters, directory, names, mode, rules, **rest)
     return path, pipeline, function
@@ -101,6 +104,128 @@ def test_a_function_that_does_not_return_in_time_stops_its_topic_and_no_other(
     # The usual remedy goes on behind these records, or a corrected function with them.
     say = f"{topic}:0:{reason.last + 1}"
     assert k2k_tool(["set", "-f", str(path), "-o", say, "--reason", "a test", "--dry-run"]) == 0
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("raise", "ModuleNotFoundError: No module named 'no_such_module_of_a_user'"),
+        ("exit", "its process ended 3 times in a row (exit code 3)"),
+        ("segfault", "its process ended 3 times in a row (SIGSEGV)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_stops_its_topics_and_no_other(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, words: str
+) -> None:
+    """One slot copies both topics; neither this process nor the slot imports the module."""
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode, at_import=way)
+    written = produce(clusters.source_servers, topic, values(20))
+    produce(clusters.source_servers, other, values(60))
+    outcome = copy(pipeline, cores=1)
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, FunctionCannotBeLoaded)
+    assert (reason.source, reason.offset) == (TopicPartition(topic, 0), written[0][1])
+    module = function.partition(":")[0]
+    assert (reason.function, reason.words) == (function, f"the module {module} cannot be imported: {words}")
+    assert outcome.stopped.keys() == {topic}
+    assert read_all(clusters.target_servers, topic) == []
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(60)
+    assert module not in sys.modules
+
+    assert k2k(["validate", "-f", str(path)]) == 3
+    correct(tmp_path, function)
+    assert k2k(["validate", "-f", str(path)]) == 0
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+    assert module not in sys.modules
+
+
+@MODES
+@pytest.mark.parametrize("way", ["sleep", pytest.param("search", marks=pytest.mark.storm)])
+def test_a_copy_ends_in_time_while_an_import_hangs_and_other_topics_are_copied(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slot 0 has both topics. What it has read of the other one is committed while it waits for the import."""
+    topic, other = topic_of_slot(clusters, 0), topic_of_slot(clusters, 0)
+    apart = topic_of_slot(clusters, 1)
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other, apart], mode, at_import=way)
+    produce(clusters.source_servers, topic, values(20))
+    for each in (other, apart):
+        produce(clusters.source_servers, each, values(50))
+    with caplog.at_level(logging.WARNING):
+        running = Running(pipeline, 2)
+        wait_until(lambda: "has been running for" in caplog.text, 60, "a warning")
+        assert f"{function} has been running for" in caplog.text
+        assert "the import of its module" in caplog.text
+        produce(clusters.source_servers, apart, values(50))
+        wait_until(lambda: len(read_all(clusters.target_servers, apart)) == 100, 60, "the other slot to copy on")
+        running.end()
+    assert children_of_functions() == []
+    assert len(read_all(clusters.target_servers, topic)) == 0
+
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(50)
+
+
+@pytest.mark.storm
+@MODES
+def test_an_import_that_does_not_end_stops_its_topics_and_no_other(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """Both topics of the rule wait for one minute together, not for one each."""
+    one, two, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(3))
+    rule = {"pattern": f"{one}|{two}", "functionTimeout": "2 seconds"}
+    path, pipeline, function = unruly(clusters, tmp_path, [one, two, other], mode, rule, at_import="sleep")
+    for each in (one, two, other):
+        produce(clusters.source_servers, each, values(20))
+    began = time.monotonic()
+    outcome = copy(pipeline, cores=1)
+    assert time.monotonic() - began < 110
+    assert outcome.stopped.keys() == {one, two}
+    for topic in (one, two):
+        reason = outcome.stopped[topic][0]
+        assert isinstance(reason, FunctionTooSlow)
+        assert (reason.seconds, reason.function) == (60.0, function)
+        assert reason.place.endswith("the import of its module")
+        assert read_all(clusters.target_servers, topic) == []
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(20)
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    for topic in (one, two):
+        assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+
+
+@MODES
+def test_a_function_that_ends_its_process_each_second_time_stops_its_topic(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """No record is the reason: tried again, each passes."""
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
+    of_one = of_small_transactions(1)
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode, **of_one)
+    written = produce(clusters.source_servers, topic, [b"often %d" % n for n in range(60)])
+    produce(clusters.source_servers, other, values(60))
+    outcome = copy(pipeline, cores=1)
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, FunctionKeepsCrashing)
+    assert (reason.times, reason.minutes, reason.words) == (20, 10, "exit code 9")
+    assert written[0][1] < reason.offset <= written[30][1]
+    assert positions(clusters, pipeline, topic) == reason.offset
+    assert outcome.stopped.keys() == {topic}
+    assert len(read_all(clusters.target_servers, topic)) == reason.offset - written[0][1]
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(60)
+
     correct(tmp_path, function)
     pipeline = load_pipeline([path])
     assert copy(pipeline).stopped == {}

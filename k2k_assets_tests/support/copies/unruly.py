@@ -20,6 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
+MOMENTS = Path(__file__).with_suffix(".moments")
+
+
 def upper(records: pa.RecordBatch) -> pa.RecordBatch:
     """Hangs and ends its process as values say; makes the others upper case."""
     for value in records.column("value").to_pylist():
@@ -31,6 +34,8 @@ def upper(records: pa.RecordBatch) -> pa.RecordBatch:
             os._exit(3)
         if value == b"segfault":
             ctypes.string_at(0)
+        if value.startswith(b"often "):
+            now_and_then()
         if value.startswith(b"now and then "):
             once(Path(value.removeprefix(b"now and then ").decode()))
     values = pc.utf8_upper(records.column("value").cast(pa.string())).cast(pa.binary())
@@ -42,14 +47,31 @@ def once(marker: Path) -> None:
     if not marker.exists():
         marker.touch()
         os._exit(9)
+
+
+def now_and_then() -> None:
+    """Ends its process each second time."""
+    with MOMENTS.open("a+b") as moments:
+        moments.write(b".")
+        if moments.tell() % 2:
+            moments.close()
+            os._exit(9)
 '''
+IMPORTS = {
+    "sleep": "time.sleep(3600)",
+    "search": 're.match("(a+)+b", "a" * 64)',
+    "exit": "os._exit(3)",
+    "segfault": "ctypes.string_at(0)",
+    "raise": "import no_such_module_of_a_user",
+}
+"""What a module may do when it is imported."""
 CORRECTED = CODE.replace('    for value in records.column("value").to_pylist():', "    for value in ():")
 
 
-def function_beside(directory: Path) -> str:
-    """The function, in a module of its own beside the pipeline file."""
+def function_beside(directory: Path, at_import: str = "") -> str:
+    """The function, in a module of its own beside the pipeline file; it may do one of `IMPORTS`."""
     module = unique("unruly").replace("-", "_")
-    (directory / f"{module}.py").write_text(CODE)
+    (directory / f"{module}.py").write_text(CODE + (f"\n\n{IMPORTS[at_import]}\n" if at_import else ""))
     return f"{module}:upper"
 
 

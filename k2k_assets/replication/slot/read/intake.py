@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from k2k_assets.core.stops.reason import StopReason
@@ -28,6 +28,7 @@ class Intake:
         stages: The stages of the pipeline.
         needs_decoding: Whether the sink needs decoded chunks.
         now: Monotonic seconds.
+        last: Tells of a topic whether its stages may take long: others do not wait for them. None: of no topic.
 
     Attributes:
         last_record: When the last record came, monotonic seconds.
@@ -41,12 +42,14 @@ class Intake:
         stages: Sequence[Stage],
         needs_decoding: bool,
         now: float,
+        last: Callable[[str], bool] | None = None,
     ) -> None:
         self._memory = memory
         self._transactions = transactions
         self._committer = committer
         self._stages = stages
         self._needs_decoding = needs_decoding
+        self._last = last
         self.last_record = now
 
     def take(self, polled: Polled, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
@@ -63,7 +66,7 @@ class Intake:
         fault: SourceStopped | None = None
         if polled.passed or polled.is_held_back:
             self.last_record = now
-        for taken in polled.chunks:
+        for taken in self._in_turn(polled.chunks):
             state = states[taken.source]
             if taken.first_offset < state.next:
                 raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
@@ -92,6 +95,11 @@ class Intake:
                 state.next = end
             if state.moved:
                 self._committer.has_moved_past_markers = True
+
+    def _in_turn(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """The chunks, in order for each partition, with those that may take long behind all others."""
+        last = self._last
+        return chunks if last is None else sorted(chunks, key=lambda chunk: last(chunk.source.topic))
 
     def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
         """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""

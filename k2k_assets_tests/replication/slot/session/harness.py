@@ -84,6 +84,7 @@ class Harness:
         capabilities: What source and sink can do; chunks are undecoded where whole batches are kept.
         one_to_one: Whether nobody else feeds the target partitions.
         first_stages: Stages before those of the pipeline.
+        last: Tells of a topic whether its stages may take long.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Harness:
         foresees: bool = False,
         capabilities: Capabilities = BY_RECORD,
         first_stages: Sequence[Stage] = (),
+        last: Callable[[str], bool] | None = None,
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -119,7 +121,7 @@ class Harness:
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
         stages = *first_stages, *stages_of(pipeline, self.plan.cluster, self.plan.target_cluster)
         told = clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, stages, clock
-        self.session = Session(self.plan, self.memory, self.source, self.sink, *told)
+        self.session = Session(self.plan, self.memory, self.source, self.sink, *told, last=last)
         self.ended: bool | None = None
 
     def run(self) -> Harness:

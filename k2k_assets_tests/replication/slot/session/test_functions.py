@@ -10,7 +10,7 @@ import pytest
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart
-from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals
+from k2k_assets_tests.replication.slot.session.harness import P0, P1, U0, Harness, arrivals
 from k2k_assets_tests.support.memory.fake_transport import Arrival
 
 RECORDS = [*arrivals(0, 1, 2), Arrival(0.0, P1, 0), Arrival(0.0, P1, 1)]
@@ -67,6 +67,22 @@ def test_what_is_in_hand_is_committed_meanwhile_and_heartbeats_go_on(harness: An
     assert heartbeats(made) >= 10
     assert positions(made) == {P0: 3, P1: 2}
     assert sorted(o for t in made.copying for o in t.offsets.get(P1, [])) == [0, 1]
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_topics_without_functions_come_first_and_their_records_are_committed_meanwhile(
+    harness: Any, is_last: bool
+) -> None:
+    function = Slow(60.0)
+    made: Harness = harness(
+        [*arrivals(0, 1, source=P1), *arrivals(0, 1, 2, source=U0)], {P1: 2, U0: 3},
+        extent=Continuous(), first_stages=[function], stop_at=70.0, last=lambda topic: is_last and topic == P1.topic,
+    )  # fmt: skip
+    function.harness = made
+    made.run()
+    first = next(t for t in made.copying if U0 in t.offsets)
+    assert (first.at - made.began < 10) is is_last
+    assert positions(made) == {P1: 2, U0: 3}
 
 
 def test_told_to_stop_it_gives_the_function_time_and_ends_without_its_chunk(harness: Any) -> None:

@@ -187,7 +187,7 @@ def _former(pipe: Pipe, source: TopicPartition, targets: Sequence[TopicPartition
 
 def _may_go_to(routing: Routing, copied: TopicPartition, to: TopicPartition) -> bool:
     same_topic = routing.target_if_any(copied.topic) == to.topic
-    return same_topic and (routing.partition == "producer" or copied.partition == to.partition)
+    return same_topic and (not routing.keeps_partition(copied.topic) or copied.partition == to.partition)
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ class _Planner:
         reverse = self.reverse
         if reverse is None or target not in reverse.copied.positions or not _may_go_to(reverse.routing, target, source):
             return False
-        return reverse.routing.partition == "source" and bool(reverse.map_of(target).covered)
+        return reverse.routing.keeps_partition(target.topic) and bool(reverse.map_of(target).covered)
 
     def _copied_back(self, source: TopicPartition) -> set[TopicPartition]:
         """The target partitions of which a source partition holds copies, or may hold unmapped copies."""

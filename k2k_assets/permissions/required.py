@@ -102,17 +102,21 @@ def needs(pipeline: Pipeline, program: Program) -> Iterator[Need]:
     yield from _NEEDS[program](pipeline)
 
 
+def _keeps_some(pipeline: Pipeline) -> bool:
+    return any(pair.routing.keeps_partitions for pair in pipeline.pairs)
+
+
 def _replication(pipeline: Pipeline) -> Iterator[Need]:
     features = pipeline.features
     yield Need("source", "copied topics", "Read", "copy the records")
     yield Need("target", "target topics", "Write", "write the copies")
-    if pipeline.routing.partition == "source":
+    if _keeps_some(pipeline):
         yield Need("target", "target topics", "Read", "tell aborted records from those of others (partition: source)")
     yield Need("target", "target topics", "DescribeConfigs", "see how large a batch may be")
     if features.auto_create_topics:
         yield Need("source", "copied topics", "DescribeConfigs", "create target topics with the same configs")
         yield Need("target", "target topics", "Create", "create missing topics (features.autoCreateTopics)")
-        if pipeline.routing.partition == "source":
+        if _keeps_some(pipeline):
             yield Need(
                 "target", "target topics", "Alter", "add partitions when the source has more (partition: source)"
             )

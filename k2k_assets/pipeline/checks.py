@@ -73,8 +73,7 @@ def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Pairs of stages select different topics, and have the same `partition` and the same `start`."""
-    first = pipeline.pairs[0]
+    """Pairs of stages select different topics."""
     for number, pair in enumerate(pipeline.pairs):
         source: Path = ("replication", 2 * number, "source")
         for position, topic in enumerate(pair.selection.literal or ()):
@@ -86,12 +85,6 @@ def check_pairs(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
                     and (earlier.selection.pattern or other < number)
                 ):
                     yield (*source, "topic", position), f"'{topic}' is selected twice: by replication[{2 * other}] too"
-        if pair.routing.partition != first.routing.partition:
-            at: Path = ("replication", 2 * number + 1, "sink", "partition")
-            yield at, f"expected {first.routing.partition}, as in replication[1]: all sinks of a pipeline have the same"
-        offsets = [isinstance(each.selection.start, dict) for each in (pair, first)]
-        if offsets[0] != offsets[1] or (not offsets[0] and pair.selection.start != first.selection.start):
-            yield (*source, "start"), "expected the start of replication[0], or offsets in both"
 
 
 def check_marker(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
@@ -174,12 +167,13 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         for key in pipeline.spark.config
         if is_secret((key,))
     ]
-    if pipeline.error_handling.on_foreign_writer == "fail" and pipeline.routing.partition != "source":
+    if pipeline.error_handling.on_foreign_writer == "fail" and not pipeline.routing.keeps_partitions:
         lines.append(
             "no effect: errorHandling.onForeignWriter: where several source partitions feed one target partition, "
             "foreign records cannot be told from our own"
         )
-    if pipeline.selection.start is not None and "auto.offset.reset" in pipeline.client_properties("source", "consumer"):
+    has_start = all(pair.selection.start is not None for pair in pipeline.pairs)
+    if has_start and "auto.offset.reset" in pipeline.client_properties("source", "consumer"):
         lines.append(
             'no effect: source.kafka.consumer."auto.offset.reset": replication[].source.start says where to begin'
         )
@@ -200,7 +194,7 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _one_to_one(pipeline: Pipeline) -> bool:
     sinks = [pair.routing.topic for pair in pipeline.pairs]
-    return pipeline.routing.partition == "source" and not any(sink.static for sink in sinks)
+    return pipeline.routing.keeps_partitions and not any(sink.static for sink in sinks)
 
 
 _CHECKS = (

@@ -34,6 +34,7 @@ from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.pipeline.sections.schema_mapping import FacetRule, RegistrySection, SchemaMapping
 from k2k_assets.pipeline.sections.selection import TopicSelection
 from k2k_assets.pipeline.sections.stages import Stages
+from k2k_assets.pipeline.sections.start import Start
 from k2k_assets.pipeline.sections.throttle import Throttle
 from k2k_assets.pipeline.sections.topic_creation import TopicCreation
 from k2k_assets.pipeline.sections.tracing import Tracing, tracing_headers
@@ -52,7 +53,7 @@ class Pipeline(Section):
     target: TargetSection = Field(description="The cluster that is copied to (required).")
     replication: Stages = Field(
         description="The stages: `- source: ...`, then `- sink: ...` (required), in one pair or several. No topic is "
-        "selected by two pairs, and the `partition` of all sinks is the same."
+        "selected by two pairs."
     )
     features: Features = Field(default_factory=Features, description="What the pipeline does beyond plain copying.")
     coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")
@@ -100,13 +101,18 @@ class Pipeline(Section):
         """The name of the progress: the source consumer's `group.id`."""
         return str(self.translation("source", "consumer").values["group.id"])
 
-    @cached_property
-    def start_from(self) -> StartFrom:
-        """Where a partition without progress starts: `start` if the file has it, else `auto.offset.reset`.
+    def start_of(self, topic: str) -> Start | None:
+        """The `start` of a source topic, as the pair says that selects it."""
+        if len(self.pairs) == 1:
+            return self.pairs[0].selection.start
+        return next((pair.selection.start for pair in self.pairs if pair.selection.matches(topic)), None)
+
+    def start_from(self, topic: str) -> StartFrom:
+        """Where a partition of a topic without progress starts: `start` if the file has it, else `auto.offset.reset`.
 
         `given` means a time, or offsets in the file.
         """
-        start = self.selection.start
+        start = self.start_of(topic)
         if start is not None:
             return start if isinstance(start, str) else "given"
         given = self.translation("source", "consumer").values.get("auto.offset.reset", "earliest")
@@ -184,7 +190,7 @@ class Pipeline(Section):
             "features": {flag: getattr(self.features, flag) for flag in flags},
             "source": self._sources(),
             "sink": self._sinks(),
-            "partition": self.routing.partition,
+            "partition": self._partitions(),
             "partitioner": producer["partitioner"],
             "isolation": consumer.get("isolation.level", "read_committed"),
         }
@@ -202,6 +208,10 @@ class Pipeline(Section):
     def _sources(self) -> object:
         sources = [pair.selection.identity() for pair in self.pairs]
         return sources[0] if len(sources) == 1 else sources
+
+    def _partitions(self) -> object:
+        partitions = [pair.routing.partition for pair in self.pairs]
+        return partitions[0] if len(set(partitions)) == 1 else partitions
 
     def _sinks(self) -> object:
         sinks = [pair.routing.topic.model_dump(mode="json") for pair in self.pairs]

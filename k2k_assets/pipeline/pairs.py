@@ -12,7 +12,6 @@ from typing import NamedTuple
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.pipeline.sections.selection import TopicSelection
-from k2k_assets.pipeline.sections.start import Start
 
 
 class Pair(NamedTuple):
@@ -23,7 +22,7 @@ class Pair(NamedTuple):
 
 
 class JoinedSelection(TopicSelection):
-    """The topics of all pairs; `topic` is one regular expression for all of them."""
+    """The topics of all pairs; `topic` is one regular expression for all of them, and `start` has no meaning here."""
 
     several: tuple[TopicSelection, ...]
 
@@ -50,9 +49,19 @@ class JoinedSelection(TopicSelection):
 
 
 class JoinedRouting(Routing):
-    """Routes each topic as its own pair does; `topic` has no meaning here."""
+    """Routes each topic as its own pair does; `topic` and `partition` have no meaning here."""
 
     pairs: tuple[Pair, ...]
+
+    def keeps_partition(self, source_topic: str) -> bool:
+        """Whether records of a source topic keep their partition's number, as its pair says."""
+        chosen = (pair.routing.partition for pair in self.pairs if pair.selection.matches(source_topic))
+        return next(chosen, self.partition) == "source"
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether the records of all pairs keep their partition's number."""
+        return all(pair.routing.partition == "source" for pair in self.pairs)
 
     def target_topic(self, source_topic: str) -> str:
         """The target topic of a source topic.
@@ -70,13 +79,12 @@ def joined_selection(parts: Sequence[TopicSelection]) -> TopicSelection:
     """One selection for all pairs; a list, if all pairs have lists."""
     if len(parts) == 1:
         return parts[0]
-    start = _joined_start(parts)
     listed = [part.literal for part in parts if part.literal is not None]
     if len(listed) == len(parts):
-        return TopicSelection(topic=tuple(name for names in listed for name in names), start=start)
+        return TopicSelection(topic=tuple(name for names in listed for name in names))
     topic = "|".join(f"(?:{part.pattern or _any_of(part.literal or ())})" for part in parts)
     # Each part was validated before, and `topic` is only for messages.
-    return JoinedSelection.model_construct(topic=topic, start=start, several=tuple(parts))
+    return JoinedSelection.model_construct(topic=topic, several=tuple(parts))
 
 
 def joined_routing(pairs: Sequence[Pair]) -> Routing:
@@ -88,11 +96,3 @@ def joined_routing(pairs: Sequence[Pair]) -> Routing:
 
 def _any_of(names: Sequence[str]) -> str:
     return "|".join(name.replace(".", r"\.") for name in names)
-
-
-def _joined_start(parts: Sequence[TopicSelection]) -> Start | None:
-    """The start that all pairs share, or the union of their offsets; `checks` refuses anything else."""
-    offsets = [part.start for part in parts if isinstance(part.start, dict)]
-    if offsets:
-        return {topic: of_topic for start in offsets for topic, of_topic in start.items()}
-    return parts[0].start

@@ -59,11 +59,11 @@ replication:
   - source: { topic: "orders\\\\..*" }
   - sink: { topic: { prefix: "copy." }, partition: source }
   - source: { topic: [payments, refunds] }
-  - sink: { topic: { static: "money" }, partition: source }
+  - sink: { topic: { static: "money" }, partition: producer }
 ```
 
-A topic that two pairs select is refused before anything is copied. All sinks have the same `partition`. All sources
-have the same `start`, or each has its own offsets.
+A topic that two pairs select is refused before anything is copied. Each pair has its own `partition` and `start`. Where
+one sink has `partition: producer`, foreign writers are found in no topic of the pipeline.
 """
 
 _VARIABLES = """## Variables

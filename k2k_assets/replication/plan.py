@@ -132,7 +132,7 @@ def is_one_to_one(pipeline: Pipeline, topics: Iterable[str]) -> bool:
     if pipeline.shares_targets:
         return False
     targets = [target for topic in topics if (target := pipeline.routing.target_if_any(topic)) is not None]
-    return pipeline.routing.partition == "source" and len(set(targets)) == len(targets)
+    return pipeline.routing.keeps_partitions and len(set(targets)) == len(targets)
 
 
 def spread(partitions: Iterable[TopicPartition], slots: int) -> list[tuple[TopicPartition, ...]]:

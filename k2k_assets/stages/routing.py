@@ -14,15 +14,14 @@ def router(routing: Routing) -> Callable[[Chunk], Chunk]:
     Args:
         routing: The pipeline's `replication[].sink` settings.
     """
-    names: dict[str, str] = {}
-    same_partition = routing.partition == "source"
+    known: dict[str, tuple[str, bool]] = {}
 
     def route(chunk: Chunk) -> Chunk:
         topic = chunk.source.topic
-        target = names.get(topic)
-        if target is None:
-            target = names[topic] = routing.target_topic(topic)
-        chunk.target_topic = target
+        found = known.get(topic)
+        if found is None:
+            found = known[topic] = routing.target_topic(topic), routing.keeps_partition(topic)
+        chunk.target_topic, same_partition = found
         chunk.target_partition = chunk.source.partition if same_partition else None
         return chunk
 

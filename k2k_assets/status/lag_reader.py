@@ -62,6 +62,6 @@ def _position(
     starts: Mapping[TopicPartition, int],
 ) -> int | None:
     """The position; for a partition that was never copied, the offset at which copying would begin."""
-    if position is not None or pipeline.start_from != "earliest":
+    if position is not None or pipeline.start_from(tp.topic) != "earliest":
         return position
     return starts.get(tp, ends.get(tp))

@@ -6,7 +6,7 @@ New topics are like their source topics, but for what the pipeline file says. It
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,8 @@ def plan_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, top
     """
     feeding = target_routes(pipeline, source, target, topics)
     existing = {name: topic.partitions for name, topic in target.describe(list(feeding)).items()}
-    may_grow = pipeline.features.auto_create_topics and pipeline.routing.partition == "source"
-    needed = {name: max(topics[topic] for topic in sources) for name, sources in feeding.items()}
+    needed = {name: _needed(pipeline, topics, sources) for name, sources in feeding.items()}
+    may_grow = pipeline.features.auto_create_topics
     plan = TargetPlan(
         feeding,
         missing=[name for name in feeding if name not in existing],
@@ -171,7 +171,7 @@ def _refuse_too_few_partitions(
     """Refuses `partition: source` into topics with fewer partitions than their source.
 
     Args:
-        pipeline: Has `routing.partition`.
+        pipeline: Says which topics keep their partitions.
         target: Named in the error.
         plan: Tells which source topics feed which target topic.
         topics: Source topic to partition count.
@@ -180,14 +180,12 @@ def _refuse_too_few_partitions(
     Raises:
         Refused: Names every such topic with both counts.
     """
-    if pipeline.routing.partition != "source":
-        return
     short = [
         f"'{name}' has {plural(existing[name], 'partition')} and its source '{topic}' has {topics[topic]}"
         for name, sources in plan.feeding.items()
         if name in existing
         for topic in sources
-        if topics[topic] > existing[name]
+        if topics[topic] > existing[name] and pipeline.routing.keeps_partition(topic)
     ]
     if short:
         raise Refused(
@@ -219,19 +217,26 @@ def wanted_topics(
     settings = topic_settings(source, sorted(set(models.values())))
     brokers = len(target.brokers())
     found = [wanted_topic(pipeline, n, model, settings[model], brokers) for n, model in models.items()]
-    if pipeline.routing.partition == "source":
-        _refuse_too_few_wanted(found, plan, topics)
+    _refuse_too_few_wanted(pipeline, found, plan, topics)
     for wanted in found:
         for what, why in wanted.left_out.items():
             _log.warning("topic '%s' is created without its source's %s (%s)", wanted.topic.name, what, why)
     return [wanted.topic for wanted in found]
 
 
-def _refuse_too_few_wanted(found: Sequence[TargetTopic], plan: TargetPlan, topics: Mapping[str, int]) -> None:
+def _needed(pipeline: Pipeline, topics: Mapping[str, int], sources: Iterable[str]) -> int:
+    """How many partitions a target topic needs, for the source topics whose records keep their partition."""
+    return max((topics[topic] for topic in sources if pipeline.routing.keeps_partition(topic)), default=0)
+
+
+def _refuse_too_few_wanted(
+    pipeline: Pipeline, found: Sequence[TargetTopic], plan: TargetPlan, topics: Mapping[str, int]
+) -> None:
     for wanted in found:
         name, partitions = wanted.topic.name, wanted.topic.partitions or 0
-        largest = model_of(plan.feeding[name], topics)
-        if partitions < topics[largest]:
+        keeping = [topic for topic in plan.feeding[name] if pipeline.routing.keeps_partition(topic)]
+        largest = model_of(keeping, topics) if keeping else ""
+        if keeping and partitions < topics[largest]:
             raise Refused(
                 f"'topicCreation.replication' gives the topic '{name}' {plural(partitions, 'partition')} and its "
                 f"source '{largest}' has {topics[largest]}: too few for 'partition: source'. Give it as many, or use "

@@ -68,7 +68,7 @@ def on_target(
     topic = mapping.source.topic
     targets: list[Target] = []
     floor = None
-    if routes.same_partition and topic in routes.targets:
+    if routes.keeps_partition(topic) and topic in routes.targets:
         target = routes.target_partition(routes.targets[topic], mapping.source.partition)
         targets = [target] if target else []
         if target and routes.is_alone(topic):
@@ -85,7 +85,7 @@ def on_target(
             found = unknown_where(of_another_log, Translated(unread.offsets, unread.states))
             answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
             continue
-        found = translate(mapping, target, positions, floor, alone=routes.same_partition)
+        found = translate(mapping, target, positions, floor, alone=routes.keeps_partition(topic))
         answers.append(_clamped(_place(target), unknown_where(of_another_log, found), routes.target))
     return answers or [nowhere(len(positions))]
 

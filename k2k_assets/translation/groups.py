@@ -324,20 +324,24 @@ def feeding(
         Target partitions, and the source partitions that may be routed to each of them. No target partition comes
         twice.
     """
-    by_target: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
+    spread: set[str] = set()
     for source in sorted(sources):
         try:
             topic = routing.target_topic(source.topic)
         except Refused:
             continue  # the topic has no route any more
-        by_target[TopicPartition(topic, source.partition)].append(source)
         by_topic[topic].append(source)
-    if routing.partition == "source":
-        yield from (([target], feeds) for target, feeds in by_target.items())
-    else:
-        for topic, feeds in by_topic.items():
+        if not routing.keeps_partition(source.topic):
+            spread.add(topic)
+    by_target: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
+    for topic, feeds in by_topic.items():
+        if topic in spread:  # by one of its sources; then any partition may be fed by all of them
             yield sorted(tp for tp in ends if tp.topic == topic), feeds
+            continue
+        for source in feeds:
+            by_target[TopicPartition(topic, source.partition)].append(source)
+    yield from (([target], feeds) for target, feeds in by_target.items())
 
 
 def _unknown(count: int) -> Translated:

@@ -45,7 +45,7 @@ class Routes:
     Attributes:
         cluster: Source cluster id.
         targets: Target topic of each copied source topic.
-        same_partition: Whether a record keeps its partition number.
+        spread: Source topics whose records do not keep the number of their partition.
         source: The source topics.
         target: The target topics.
         at_least_once: Whether the target may hold unmapped copies.
@@ -53,7 +53,7 @@ class Routes:
 
     cluster: str
     targets: Mapping[str, str]
-    same_partition: bool
+    spread: frozenset[str]
     source: Standing
     target: Standing
     at_least_once: bool = False
@@ -76,9 +76,13 @@ class Routes:
         """Whether a reader that goes back may read records again in at-least-once mode; known one to one only."""
         return self.at_least_once and self.is_alone(source_topic)
 
+    def keeps_partition(self, source_topic: str) -> bool:
+        """Whether records of a source topic keep the number of their partition."""
+        return source_topic not in self.spread
+
     def is_alone(self, source_topic: str) -> bool:
         """Whether each partition of a topic is the only source of one target partition, and goes to no other."""
-        return self.same_partition and Counter(self.targets.values())[self.targets[source_topic]] == 1
+        return self.keeps_partition(source_topic) and Counter(self.targets.values())[self.targets[source_topic]] == 1
 
 
 def newest_ids(sources: Iterable[tuple[SourcePartition, tuple[int, int]]]) -> dict[str, str]:
@@ -112,10 +116,10 @@ def routes(
         except Refused:
             continue  # the topic has no route any more
     on_source = _standing(source, targets) if source else Standing(dict(copied), {})
-    same_partition = pipeline.routing.partition == "source"
+    spread = frozenset(topic for topic in targets if not pipeline.routing.keeps_partition(topic))
     at_least_once = not pipeline.features.exactly_once
     on_target = _standing(target, set(targets.values()))
-    return Routes(cluster, targets, same_partition, on_source, on_target, at_least_once)
+    return Routes(cluster, targets, spread, on_source, on_target, at_least_once)
 
 
 def answering(source: Cluster, needed: bool) -> Cluster | None:

@@ -23,7 +23,7 @@ SECRET = "hunter2-do-not-print"
 
 def test_the_tutorials_file_loads_unchanged(tmp_path: Path) -> None:
     pipeline = load_text(tmp_path, TUTORIAL)
-    assert (pipeline.name, pipeline.group, pipeline.start_from) == ("my-pipeline", "k2k.my-group", "earliest")
+    assert (pipeline.name, pipeline.group, pipeline.start_from("orders")) == ("my-pipeline", "k2k.my-group", "earliest")
     assert pipeline.selection.matches("anything")
     assert pipeline.routing.target_topic("orders") == "orders"
     assert pipeline.warnings == ()
@@ -38,7 +38,7 @@ replication: [ {source: {topic: [a, b]}}, {sink: {topic: source, partition: prod
 """
     base = changed({"target/kafka/common/client.id": "gone"})
     pipeline = load_text(tmp_path, base, override)
-    assert (pipeline.name, pipeline.group, pipeline.start_from) == ("other", "k2k.my-group", "latest")
+    assert (pipeline.name, pipeline.group, pipeline.start_from("orders")) == ("other", "k2k.my-group", "latest")
     assert pipeline.selection.literal == ("a", "b")
     assert pipeline.client_properties("target", "producer") == {
         "bootstrap.servers": "tgt:9092",

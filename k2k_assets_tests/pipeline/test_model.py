@@ -92,4 +92,4 @@ def test_control_topics_inherit_from_common(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("given", "read"), [("earliest", "earliest"), ("latest", "latest"), ("none", "none")])
 def test_where_to_start(tmp_path: Path, given: str, read: str) -> None:
-    assert load_text(tmp_path, changed({"source/kafka/consumer/auto.offset.reset": given})).start_from == read
+    assert load_text(tmp_path, changed({"source/kafka/consumer/auto.offset.reset": given})).start_from("orders") == read

@@ -86,18 +86,18 @@ def test_the_code_version_follows_each_pair_and_is_that_of_old_for_one(tmp_path:
     assert one == load_text(tmp_path, changed({"replication/0/source/topic": "a"})).code_version
 
 
-@pytest.mark.parametrize(
-    ("pairs", "start"),
-    [
-        ([({"topic": "a", "start": "latest"}, "source"), ({"topic": "b", "start": "latest"}, "source")], "latest"),
-        (
-            [({"topic": ["a"], "start": {"a": {0: 1}}}, "source"), ({"topic": "b", "start": {"b": {2: 3}}}, "source")],
-            {"a": {0: 1}, "b": {2: 3}},
-        ),
-    ],
-)
-def test_starts_are_put_together(tmp_path: Path, pairs: Any, start: object) -> None:
-    assert load_text(tmp_path, changed(stages(*pairs))).selection.start == start
+def test_each_topic_begins_where_its_pair_says(tmp_path: Path) -> None:
+    pairs = [
+        ({"topic": "a.*", "start": "latest"}, "source"), ({"topic": ["b"], "start": {"b": {2: 3}}}, "source"),
+        ({"topic": "c", "start": 1_700_000_000_000}, "source"), ("d", "source"),
+    ]  # fmt: skip
+    pipeline = load_text(tmp_path, changed(stages(*pairs)))
+    topics = ("a1", "b", "c", "d")
+    assert [pipeline.start_of(topic) for topic in topics] == ["latest", {"b": {2: 3}}, 1_700_000_000_000, None]
+    assert [pipeline.start_from(topic) for topic in topics] == ["latest", "given", "given", "earliest"]
+    assert [text for title, text in effective(pipeline) if title == "begins"] == [
+        f"{where}, where there is no position yet" for where in ("latest", "b-2 at 3", "2023-11-14T22:13:20.000Z")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,8 @@ def test_starts_are_put_together(tmp_path: Path, pairs: Any, start: object) -> N
         ([("b.*", "source"), (["a", "b"], "source")], "replication[2].source.topic[1]: 'b' is selected twice: by"),
         ([("a", "source"), (["b"], {"staticMapping": {"x": "y"}})], "replication[2].source.topic[0]: replication.sink"),
         (
-            [({"topic": "a", "start": "latest"}, "source"), ("b", "source")],
-            "replication[2].source.start: expected the start of replication[0], or offsets in both",
-        ),
-        (
-            [({"topic": "a", "start": {"a": {0: 1}}}, "source"), ({"topic": "b", "start": "latest"}, "source")],
-            "replication[2].source.start: expected the start of replication[0], or offsets in both",
+            [("a", "source"), ({"topic": "b", "start": {"a": {0: 1}}}, "source")],
+            "replication[2].source.start.a: expected a topic that is selected",
         ),
     ],
 )
@@ -123,11 +119,17 @@ def test_what_pairs_must_not_be(tmp_path: Path, pairs: Any, message: str) -> Non
     assert "faults" not in said
 
 
-def test_the_partition_of_all_sinks_is_the_same(tmp_path: Path) -> None:
-    document = stages(("a", "source"), ("b", "source"))
+def test_each_pair_has_its_own_partition(tmp_path: Path) -> None:
+    document = stages(("a", "source"), ("b.*", "source"))
+    one = load_text(tmp_path, changed(document))
     document["replication"][3]["sink"]["partition"] = "producer"
-    said = refusal(tmp_path, changed(document))
-    assert "replication[3].sink.partition: expected source, as in replication[1]: all sinks of a pipeline have" in said
+    two = load_text(tmp_path, changed(document))
+    assert [two.routing.keeps_partition(topic) for topic in ("a", "b1")] == [True, False]
+    assert (one.routing.keeps_partitions, two.routing.keeps_partitions) == (True, False)
+    assert one.code_version != two.code_version
+    assert [text.partition("; ")[2] for title, text in effective(two) if title == "to"] == [
+        "the same partition", "the partition of the key",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from k2k_assets_tests.support.memory.offset_model import target
 
 def _routes(targets: dict[str, str] | None = None, same: bool = True, **starts: dict[TopicPartition, int]) -> Routes:
     source = Standing({"s": "sid", "s2": "sid2"}, starts.get("source", {}))
-    return Routes("c", targets or {"s": "t"}, same, source, Standing({"t": "tid"}, starts.get("target", {})))
+    targets = targets or {"s": "t"}
+    spread: frozenset[str] = frozenset() if same else frozenset(targets)
+    return Routes("c", targets, spread, source, Standing({"t": "tid"}, starts.get("target", {})))
 
 
 def _map(runs: dict[int, list[Run]], topic: str = "s", topic_id: str = "sid") -> PartitionMap:
@@ -124,7 +126,7 @@ def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:
 
 
 def test_a_target_topic_that_does_not_exist() -> None:
-    routes = Routes("c", {"s": "gone"}, True, Standing({"s": "sid"}, {}), Standing({}, {}))
+    routes = Routes("c", {"s": "gone"}, frozenset(), Standing({"s": "sid"}, {}), Standing({}, {}))
     assert _shown(on_target(routes, _map({}), np.array([1]))) == [("None", [-1], ["not replicated"])]
 
 

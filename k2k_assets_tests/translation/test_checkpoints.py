@@ -29,7 +29,7 @@ def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_pa
     def translated(offline_partitions: dict[TopicPartition, str]) -> dict[TopicPartition, str]:
         led = {tp: 0 for tp in (T0, T1) if tp not in offline_partitions}
         cut = Cut({"t": "tid"}, led, dict.fromkeys(led, 2), offline_partitions)
-        routes = Routes("c", {"s": "t"}, False, Standing({"s": "sid"}, {S0: 0}), Standing({"t": "tid"}, led))
+        routes = Routes("c", {"s": "t"}, frozenset({"s"}), Standing({"s": "sid"}, {S0: 0}), Standing({"t": "tid"}, led))
         mappings = SimpleNamespace(
             copied=lambda: {source: SimpleNamespace(position=4)}, map_of=lambda *_: mapping, cut=cut
         )

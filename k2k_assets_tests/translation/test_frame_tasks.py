@@ -33,7 +33,9 @@ from k2k_assets_tests.support.memory.offset_model import target
 from k2k_assets_tests.support.suite.properties import examples
 
 ROUTES = {
-    same: Routes(CLUSTERS[0], {"s": "t"}, same, Standing({"s": "sid"}, {}), Standing({"t": "tid"}, {}))
+    same: Routes(
+        CLUSTERS[0], {"s": "t"}, frozenset(() if same else "s"), Standing({"s": "sid"}, {}), Standing({"t": "tid"}, {})
+    )
     for same in (True, False)
 }
 Row = tuple[Any, ...]

@@ -19,7 +19,7 @@ from k2k_assets.core.errors import K2KError, Refused
 from k2k_assets.core.words import duration, plural, utc
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.loops import loops, opposite
-from k2k_assets.pipeline.sections.routing import SinkTopic
+from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 
 _FEATURES = {
     "header_replication": "headers",
@@ -104,9 +104,9 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "target", str(pipeline.client_properties("target", "admin")["bootstrap.servers"])
     for pair in pipeline.pairs:
         yield "copies", pair.selection.describe()
-        yield "to", f"{_target_names(pair.routing.topic)}; {_target_partition(pipeline)}"
-    if pipeline.selection.start is not None:
-        yield "begins", _beginning(pipeline.selection.start)
+        yield "to", f"{_target_names(pair.routing.topic)}; {_target_partition(pair.routing)}"
+        if pair.selection.start is not None:
+            yield "begins", _beginning(pair.selection.start)
     yield "delivery", guarantee(pipeline)
     longest = duration(commit.batch_timeout.total_seconds())
     yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
@@ -135,8 +135,8 @@ def _target_names(topic: SinkTopic) -> str:
     return "topics of the same name"
 
 
-def _target_partition(pipeline: Pipeline) -> str:
-    return "the same partition" if pipeline.routing.partition == "source" else "the partition of the key"
+def _target_partition(routing: Routing) -> str:
+    return "the same partition" if routing.keeps_partitions else "the partition of the key"
 
 
 def _features(pipeline: Pipeline) -> Iterator[str]:

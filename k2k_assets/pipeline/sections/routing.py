@@ -154,6 +154,15 @@ class Routing(Section):
             raise Refused(f"topic '{source_topic}' would be copied to '{target}', which is not {why}")
         return target
 
+    def keeps_partition(self, source_topic: str) -> bool:
+        """Whether records of a source topic keep their partition's number."""
+        return self.partition == "source"
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether the records of all topics keep their partition's number."""
+        return self.partition == "source"
+
     def target_if_any(self, source_topic: str) -> str | None:
         """The target topic of a source topic; None where `target_topic` refuses."""
         try:

@@ -48,11 +48,12 @@ def hold_latest_starts(
     Returns:
         Start positions; `END_UNKNOWN` for a partition that begins at the end of its log when a slot first sees it.
     """
-    if pipeline.start_from != "latest":
+    latest = {topic for topic in snapshot.topics if pipeline.start_from(topic) == "latest"}
+    if not latest:
         return {}
     ids = {topic: description.topic_id for topic, description in snapshot.descriptions.items()}
     known = {tp.topic for tp in committed}
-    new = [topic for topic in snapshot.topics if all_is_known and topic not in known and ids[topic] not in noted]
+    new = [topic for topic in latest if all_is_known and topic not in known and ids[topic] not in noted]
     partitions = [tp for tp in snapshot.partitions if tp.topic in new]
     at_beginning = [tp for tp in partitions if tp.topic in appeared]
     at_end = [tp for tp in partitions if tp.topic not in appeared]
@@ -64,7 +65,7 @@ def hold_latest_starts(
         for topic in new
         if all(TopicPartition(topic, p) in first for p in range(snapshot.topics[topic][1]))
     }
-    held = {topic: noted[ids[topic]] for topic in snapshot.topics if ids[topic] in noted}
+    held = {topic: noted[ids[topic]] for topic in latest if ids[topic] in noted}
     begun = [topic for topic, at in held.items() if all(TopicPartition(topic, p) in committed for p in range(len(at)))]
     records = [(start_key(pipeline.group, ids[topic]), start_value(topic, at)) for topic, at in fresh.items()]
     write_records(pipeline, [*records, *((start_key(pipeline.group, ids[topic]), None) for topic in begun)])

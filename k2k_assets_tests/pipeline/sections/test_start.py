@@ -36,16 +36,16 @@ def written(start: str) -> str:
 def test_what_is_understood(tmp_path: Path, start: str, read: object, start_from: str, shown: str) -> None:
     """All forms of `start`, how they are read, and how they are shown."""
     pipeline = load_text(tmp_path, written(start))
-    assert (pipeline.selection.start, pipeline.start_from) == (read, start_from)
+    assert (pipeline.start_of("orders"), pipeline.start_from("orders")) == (read, start_from)
     assert dict(effective(pipeline))["begins"] == f"{shown}, where there is no position yet"
     assert pipeline.warnings == ()
 
 
 def test_without_it_auto_offset_reset_says_where_to_begin(tmp_path: Path) -> None:
     reset = {"source/kafka/consumer/auto.offset.reset": "latest"}
-    assert load_text(tmp_path, changed(reset)).start_from == "latest"
+    assert load_text(tmp_path, changed(reset)).start_from("orders") == "latest"
     pipeline = load_text(tmp_path, changed({**reset, "replication/0/source/start": "earliest"}))
-    assert pipeline.start_from == "earliest"
+    assert pipeline.start_from("orders") == "earliest"
     assert [line for line in pipeline.warnings if "auto.offset.reset" in line] == [
         'no effect: source.kafka.consumer."auto.offset.reset": replication[].source.start says where to begin'
     ]

@@ -6,6 +6,7 @@ before, but for a time that no record was as young as. What comes then is younge
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -26,14 +27,19 @@ def given_starts(pipeline: Pipeline, partitions: Collection[TopicPartition], sou
     Raises:
         ClusterUnreachable: It does not answer.
     """
-    start = pipeline.selection.start
-    if isinstance(start, dict):
-        given = {tp: start[tp.topic][tp.partition] for tp in partitions if tp.partition in start.get(tp.topic, {})}
-        return LedOffsets(given, {})
-    if not isinstance(start, int) or not partitions:
-        return LedOffsets({}, {})
+    starts = {topic: pipeline.start_of(topic) for topic in {tp.topic for tp in partitions}}
+    given: dict[TopicPartition, int] = {}
+    of_time: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for tp in partitions:
+        start = starts[tp.topic]
+        if isinstance(start, int):
+            of_time[start].append(tp)
+        elif isinstance(start, dict) and tp.partition in start.get(tp.topic, {}):
+            given[tp] = start[tp.topic][tp.partition]
     offline: dict[TopicPartition, str] = {}
-    try:
-        return LedOffsets(source.offsets_at(partitions, start, offline, 0), offline)
-    except NoLeader as error:
-        return LedOffsets({}, offline | error.reasons)
+    for at, of_those in of_time.items():
+        try:
+            given |= source.offsets_at(of_those, at, offline, 0)
+        except NoLeader as error:
+            offline |= error.reasons
+    return LedOffsets(given, offline)

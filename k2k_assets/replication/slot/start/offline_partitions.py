@@ -51,10 +51,9 @@ def without_leader(
         there: The target topics.
         patience: Seconds to wait for leaders.
     """
-    same = pipeline.routing.partition == "source"
     feeds = {
         plan.source: [TopicPartition(plan.target_topic, plan.source.partition)]
-        if same
+        if pipeline.routing.keeps_partition(plan.source.topic)
         else [TopicPartition(plan.target_topic, p) for p in range(there[plan.target_topic].partitions)]
         for plan in plans
     }

@@ -235,7 +235,7 @@ def _first_state(
     A partition that would start at its present end starts at its beginning if it may have a position that was not
     read, because any part of it may have been copied.
     """
-    if slot.pipeline.start_from == "none" and plan.source.topic not in slot.known_topics:
+    if slot.pipeline.start_from(plan.source.topic) == "none" and plan.source.topic not in slot.known_topics:
         raise Refused(
             f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
             "Set it to earliest or latest"

@@ -35,6 +35,7 @@ from k2k_assets_tests.support.brokers.kafka import (
 )
 from k2k_assets_tests.support.copies.copying import Running, commit_records, copy, mapping_records, told
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.takeovers import claimed_topics
 from k2k_assets_tests.support.copies.tool import run_tool
 from k2k_assets_tests.support.suite.storms import MODES
 
@@ -310,20 +311,23 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     fixture.assert_covered()
 
 
-def test_who_stopped_a_topic_that_was_created_anew_still_holds_it(
+def test_who_stopped_a_topic_lets_go_of_it_while_it_copies_another(
     clusters: KafkaSandbox, tmp_path: Path, capsys: Any
 ) -> None:
-    """Under the id of the former topic, which its commit record tells."""
+    """One slot has both. Its topic is put right beside it, and taken up by it."""
     source = clusters.source_servers
     good, bad = (create_topic(source, unique(name)) for name in ("good", "bad"))
     fixture = OverrideFixture(clusters, tmp_path, capsys, good, bad)
     running = _copied_until_created_anew(fixture, good, bad, cores=1)
-    accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
-    code, said = fixture.tool(*accepted)
+    wait_until(lambda: claimed_topics(clusters, fixture.pipeline) == {good}, 60, "the slot to let go of it")
+    produce(source, good, [b"b"] * 2)
+    wait_until(lambda: fixture.newest(good).position == 5, 60, "the other topic to be copied on")
+    code, said = fixture.tool("set", "-o", f"{good}:all:earliest")
     assert code == 3
-    assert f"has not released {bad}-0. Stop it first" in said
-    assert fixture.tool(*accepted, "--force")[0] == 0
+    assert f"has not released {good}-0. Stop it first" in said
+    assert fixture.tool("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")[0] == 0
     wait_until(lambda: fixture.newest(bad).position == 5, 60, "the new topic to be copied")
+    assert fixture.values(good) == [b"a"] * 3 + [b"b"] * 2
     running.end()
     assert fixture.newest(bad).reason is None
     assert fixture.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]

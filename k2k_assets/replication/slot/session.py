@@ -136,7 +136,7 @@ class Session:
             raise
 
     def _start(self) -> bool:
-        wanted = self._slot_claims.wanted()
+        wanted = self._slot_claims.wanted(given_up=self._memory.stopped.released)
         if self._stop_record.is_seen():
             wanted = []
         if not wanted and not self._slot_claims.left():
@@ -169,12 +169,22 @@ class Session:
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
         commits = StartCommits(self._plan, self._memory, self._transactions, self._clock)
-        commits.write(starts, commit_log, held=self._slot_claims.partitions)
+        self._release_stopped(commits.write(starts, commit_log, held=self._slot_claims.partitions))
         if self._chain:
             self._chain.start(self._states)
         # Seek. The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
+
+    def _release_stopped(self, partitions: Collection[TopicPartition]) -> None:
+        """Releases stopped partitions while the slot goes on with others: who puts them right need not fence it.
+
+        Their stop is committed before, so nobody takes them up who would only stop again; and nothing of them is in
+        hand, because this session reads none of them. A slot that has no others ends, and releases all it has.
+        """
+        if partitions and (self._states or self._waits_for_paused):
+            self._slot_claims.release(partitions)
+            self._memory.stopped.released.update(partitions)
 
     def _wait_for_others(self) -> None:
         self._slot_claims.heartbeat_if_due()

@@ -32,9 +32,11 @@ class StoppedPartitions:
 
     Attributes:
         reasons: Stop reasons by partition.
+        released: Those whose claims are released, because their stop is in the commit topic.
     """
 
     reasons: dict[TopicPartition, StopReason] = field(default_factory=dict)
+    released: set[TopicPartition] = field(default_factory=set)
     _unnoted: set[TopicPartition] = field(default_factory=set)
 
     def stop(self, tp: TopicPartition, reason: StopReason, is_noted: bool = True) -> None:

@@ -43,6 +43,7 @@ from k2k_assets_tests.support.copies.takeovers import (
     assert_exact,
     assignments,
     await_written,
+    claimed_topics,
     copied_to,
     generations,
     held_by,
@@ -338,10 +339,6 @@ def test_a_topic_that_was_created_anew_and_accepted_is_copied_on_by_one_of_two(
     assert [outcome.stopped for outcome in outcomes if outcome.generation == max(o.generation for o in outcomes)] == [
         {}
     ]
-
-
-def claimed_topics(clusters: KafkaSandbox, pipeline: Pipeline) -> set[str]:
-    return {claim.topic for claim in assignments(clusters, pipeline).claims.values()}
 
 
 def stopped(clusters: KafkaSandbox, pipeline: Pipeline) -> int:

@@ -104,6 +104,11 @@ def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:
     return state
 
 
+def claimed_topics(clusters: KafkaSandbox, pipeline: Pipeline) -> set[str]:
+    """The topics of which some slot has claimed partitions."""
+    return {claim.topic for claim in assignments(clusters, pipeline).claims.values()}
+
+
 def held_by(clusters: KafkaSandbox, pipeline: Pipeline, partitions: int) -> int:
     """The generation that holds all of so many partitions; -1: none, or more than one."""
     holders = [claim.generation for claim in assignments(clusters, pipeline).claims.values()]

@@ -64,8 +64,12 @@ class SlotClaims:
 
     # -- before copying -----------------------------------------------------------------------------------------
 
-    def wanted(self) -> list[PartitionPlan]:
-        """The planned partitions without a higher claim, as far as the assignment topic was read."""
+    def wanted(self, given_up: Collection[TopicPartition] = ()) -> list[PartitionPlan]:
+        """The planned partitions without a higher claim, as far as the assignment topic was read.
+
+        Args:
+            given_up: Partitions that the slot has stopped and released.
+        """
         state, history, by_partition = self._tail.state, self._history, self._tail.state.by_partition()
         mine = self._plan.generation, self._plan.slot
         alive = state.claims.values()
@@ -77,7 +81,7 @@ class SlotClaims:
             above = [claim for claim in claims if claim.generation > mine[0]]
             if above:
                 self._take(plan.source, above)
-        return [plan for plan in self._plan.partitions if plan.source not in history.superseded_by]
+        return [plan for plan in self._plan.partitions if plan.source not in {*history.superseded_by, *given_up}]
 
     def claim(self, partitions: Iterable[PartitionPlan]) -> None:
         """Claims partitions under the transactional id, which was initialised just now."""

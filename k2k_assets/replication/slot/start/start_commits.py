@@ -65,7 +65,9 @@ class StartCommits:
         self._transactions = transactions
         self._clock = clock
 
-    def write(self, starts: Starts, commit_log: CommitLog, held: Collection[TopicPartition]) -> None:
+    def write(
+        self, starts: Starts, commit_log: CommitLog, held: Collection[TopicPartition]
+    ) -> Collection[TopicPartition]:
         """Commits what is new, in one transaction; nothing if nothing is.
 
         In at-least-once mode it also writes a start record for each released partition, because records of this slot
@@ -76,12 +78,15 @@ class StartCommits:
             starts: Where the partitions begin.
             commit_log: The commit log.
             held: The partitions that the slot has claimed.
+
+        Returns:
+            The partitions that are stopped, as their newest commit records say now.
         """
         to_note = self._memory.stopped.to_note()
         stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
         starting = [*starts.fresh, *self._again(starts.states, commit_log)]
         if not (starting or stopped):
-            return
+            return ()
         self._transactions.begin()
         self._memory.sequence += 1
         for state in starting:
@@ -93,6 +98,7 @@ class StartCommits:
                 stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
             )
         self._transactions.commit()
+        return stopped
 
     def _again(self, states: dict[TopicPartition, PartitionState], commit_log: CommitLog) -> list[PartitionState]:
         """The states of partitions that have a position and need a start record all the same."""

@@ -122,6 +122,11 @@ def _checked(given: pa.RecordBatch, returned: Any) -> FunctionResult:
         if not returned.column(name).equals(same.column(name)):
             raise ValueError(f"the function changed the column {name}")
     changed = {name: returned.column(name) for name in _PARTS if not returned.column(name).equals(same.column(name))}
+    for name, column in changed.items():
+        try:
+            column.validate(full=True)  # what is no UTF-8, or lies outside its buffers, spoils whoever reads it
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"the function returned a column {name} that is not valid: {error}") from None
     if "headers" in changed:
         headers = changed["headers"].flatten()
         if headers.null_count or headers.field("key").null_count:

@@ -102,7 +102,7 @@ class ConfluentRegistry:
     def register(self, subject: str, schema: Schema) -> int:
         try:
             if not self._registers:
-                return int(self._lookup(subject, schema).schema_id or 0)
+                return self._number(self._lookup(subject, schema).schema_id, subject)
             return self._register(subject, schema)
         except (SchemaNotFound, _Refusal) as error:
             raise SchemaRefused(subject, str(error)) from None
@@ -124,7 +124,13 @@ class ConfluentRegistry:
         return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        return int(self._lookup(subject, schema).version or 0)
+        return self._number(self._lookup(subject, schema).version, subject)
+
+    def _number(self, number: int | None, subject: str) -> int:
+        """An id or a version: an answer without one must not become any."""
+        if number is None:
+            raise RegistryUnreachable(f"{self}, asked for a schema of subject {subject}, answers without id or version")
+        return int(number)
 
     def _lookup(self, subject: str, schema: Schema) -> RegisteredSchema:
         asked = _to_client(schema), self._normalizes

@@ -57,6 +57,14 @@ def changed(records):
     return kept
 
 
+def no_text(records):
+    keys = pa.array([b"\\xff"] * len(records)).view(pa.string())
+    values = pa.array([b"v"] * len(records))
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(records.schema.field("headers").type.value_type))
+    lists = pa.ListArray.from_arrays(pa.array(range(len(records) + 1), pa.int32()), structs)
+    return records.set_column(6, records.schema.field("headers"), lists.cast(records.schema.field("headers").type))
+
+
 def none(records):
     return records.slice(0, 0)
 
@@ -150,8 +158,12 @@ def test_it_answers_as_this_process(made: Any, module: str, tmp_path: Path, numb
 
 
 def test_errors_of_a_function_are_told_and_cost_no_process(made: Any) -> None:
-    process = made("fails", "another", "same")
-    for number, said in enumerate(["KeyError: 'country'", "TypeError: the function returned int, expected a pyarrow"]):
+    process = made("fails", "another", "same", "no_text")
+    for number, said in (
+        (0, "KeyError: 'country'"),
+        (1, "TypeError: the function returned int, expected a pyarrow"),
+        (3, "ValueError: the function returned a column headers that is not valid: "),
+    ):
         with pytest.raises(FunctionFailed) as failed:
             process.call_of(number)(records())
         assert str(failed.value).startswith(said)

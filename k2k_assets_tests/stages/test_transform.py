@@ -128,6 +128,34 @@ def test_a_value_without_the_field_stays_byte_for_byte() -> None:
         assert (made.values, made.has_new_payloads) == ([value], False)
 
 
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        (b'{"email": "secret", "email": null}', "stop"),
+        (b'{"email": "secret", "\\u0065mail": null}', "stop"),
+        (b'{"c": {"email": "secret"}, "c": {}}', "stop"),
+        (b'[{"x": {"email": "secret", "email": null}}]', "stop"),
+        (b'{"email": null, "email": "secret"}', b'{"email":"*"}'),
+        (b'{"email": "secret", "email": "secret"}', b'{"email":"*"}'),
+        (b'{"email": null}', "as it is"),
+        (b'{"x": {"email": "secret"}}', "as it is"),
+        (b'{"a\\u0062": 1e400, "c": [1, {"d": -0}]}', "as it is"),
+    ],
+)
+def test_a_member_that_is_there_twice_hides_nothing_from_a_mask(value: bytes, outcome: str | bytes) -> None:
+    made = changed({"mask": [{"value": "email", "with": "*"}]}, value)
+    if outcome == "stop":
+        assert made.stopped is not None
+        assert "has a member twice" in made.stopped[1].found()
+        assert "secret" not in made.stopped[1].found()
+    else:
+        assert (made.stopped, made.values) == (None, [value if outcome == "as it is" else outcome])
+    for rule in ({"drop": [{"value": "email"}]}, {"mask": [{"value": "c.email", "hash": "sha256"}]}):
+        made = changed(rule, value)
+        is_there = b'"secret"' in (made.values[0] or b"") and made.stopped is None
+        assert not is_there or value in (b'{"x": {"email": "secret"}}', b'{"email": null, "email": "secret"}')
+
+
 def test_masks_reach_into_lists_and_replace_what_holds_more_as_a_whole() -> None:
     value = b'{"people":[{"email":"a"},{"email":["b","c"]},{"name":"d"}],"email":{"at":"e"}}'
     masks = [{"value": "people.email", "with": "*"}, {"value": "email", "hash": "sha256"}]

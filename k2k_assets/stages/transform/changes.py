@@ -13,6 +13,7 @@ from k2k_assets.pipeline.sections.predicates import steps_of
 from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.pipeline.sections.transform import Drop, Mask, RecordPart
 from k2k_assets.stages.transform.batch import Batch
+from k2k_assets.stages.transform.documents import Document
 from k2k_assets.stages.transform.fields import Steps, removed, replaced
 
 Change = Callable[[Batch, int], None]
@@ -86,8 +87,8 @@ def _mask_whole(facet: Facet, mask: _InBytes, batch: Batch, index: int) -> None:
 
 def _mask_field(facet: Facet, steps: Steps, mask: _InJson, batch: Batch, index: int) -> None:
     document = batch.document(index, facet)
-    if document is not None and replaced(document.content, steps, mask):
-        document.is_changed = True
+    if document is not None:
+        _note(document, replaced(document.content, steps, mask), steps[-1])
 
 
 def _drop_header(name: str, batch: Batch, index: int) -> None:
@@ -103,5 +104,13 @@ def _drop_whole(facet: Facet, batch: Batch, index: int) -> None:
 
 def _drop_field(facet: Facet, steps: Steps, batch: Batch, index: int) -> None:
     document = batch.document(index, facet)
-    if document is not None and removed(document.content, steps):
+    if document is not None:
+        _note(document, removed(document.content, steps), steps[-1])
+
+
+def _note(document: Document, is_changed: bool, name: str) -> None:
+    """Notes a change; where there was nothing to change, the bytes must not have it either."""
+    if is_changed:
         document.is_changed = True
+    elif not document.is_changed:
+        document.ensure_said_once(name)

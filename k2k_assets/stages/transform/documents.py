@@ -6,6 +6,7 @@ Schema serializer writes them, stay as they are.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -31,10 +32,11 @@ class Document:
         RecordFault: It is not JSON.
     """
 
-    __slots__ = ("_before", "content", "is_changed")
+    __slots__ = ("_before", "_payload", "content", "is_changed")
 
     def __init__(self, payload: bytes) -> None:
         framed = has_schema_id(payload)
+        self._payload = payload
         self._before = payload[:PREFIX] if framed else b""
         try:
             self.content: Any = _decoder.decode(payload[PREFIX:] if framed else payload)
@@ -45,9 +47,27 @@ class Document:
             raise RecordFault(f"it is not JSON ({error})") from None
         self.is_changed = False
 
+    def ensure_said_once(self, name: str) -> None:
+        """Ensures that no object of it has a member twice, if one may have this name.
+
+        Of two only the last one is in `content`. Whoever finds nothing to hide there would leave the other one, in
+        bytes that are copied as they are.
+
+        Raises:
+            RecordFault: One has.
+        """
+        text = self._payload[len(self._before) :]
+        if name.encode() in text or b"\\" in text:  # an escape may stand for any letter
+            json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str)
+
     def payload(self) -> bytes:
         """The bytes of the changed content."""
         return self._before + _encoder.encode(self.content)
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in members}) < len(members):
+        raise RecordFault("an object in it has a member twice, of which a reader may take either")
 
 
 Number = msgspec.Raw

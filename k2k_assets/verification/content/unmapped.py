@@ -69,8 +69,10 @@ def to_read(parts: Iterable[Span]) -> list[Span]:
     return list(spans.values())
 
 
-def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs: DataFrame) -> list[tuple[Span, int]]:
-    """Finds the records within spans that no run maps, with their target offsets; of very many only the first ones.
+def unmapped(
+    spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs: DataFrame, most: int = _MOST
+) -> list[tuple[Span, int]]:
+    """Finds the records within spans that no run maps, with their target offsets; of very many only some.
 
     Args:
         spans: Spans in target topics that exist today.
@@ -78,13 +80,17 @@ def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs
         on_target: The records read on the target, columns `digests.DIGESTS`; some may lie outside the spans.
         runs: All runs of the index, columns `mapping.index.schemas.RUNS`, because several source partitions may feed
             one target partition.
+        most: Records to look at where only copies can lie, and as many elsewhere.
     """
     read = on_target.select(
         F.col("topic").alias("target_topic"),
         F.col("partition").alias("target_partition"),
         F.col("offset").alias("target_offset"),
     )
-    left = read.join(pairs, read.columns, "left_anti").limit(_MOST).toArrow()
+    beside = read.join(pairs, read.columns, "left_anti")
+    # Far more records may lie beside the spans than within: they were read because they are near.
+    alone, others = (_within(beside, [span for span in spans if span.alone is is_alone]) for is_alone in (True, False))
+    left = alone.limit(most).unionByName(others.limit(most)).distinct().toArrow()
     by_target: dict[TopicPartition, list[Span]] = defaultdict(list)
     for span in spans:
         by_target[span.target].append(span)
@@ -94,6 +100,19 @@ def unmapped(spans: Sequence[Span], pairs: DataFrame, on_target: DataFrame, runs
         for each in within(by_target[target], offsets)
     ]
     return _of_no_run(found, runs) if found else []
+
+
+def _within(records: DataFrame, spans: Iterable[Span]) -> DataFrame:
+    """The records that lie in one of some spans; columns `_TARGET` and `target_offset`."""
+    rows = [(*span.target, span.start, span.end) for span in spans]
+    ranges = records.sparkSession.createDataFrame(rows, "to_topic string, to_partition int, first long, after long")
+    is_in = (
+        (F.col("target_topic") == F.col("to_topic"))
+        & (F.col("target_partition") == F.col("to_partition"))
+        & (F.col("target_offset") >= F.col("first"))
+        & (F.col("target_offset") < F.col("after"))
+    )
+    return records.join(F.broadcast(ranges), is_in, "left_semi")
 
 
 def _of_no_run(found: Sequence[tuple[Span, int]], runs: DataFrame) -> list[tuple[Span, int]]:

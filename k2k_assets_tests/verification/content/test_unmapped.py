@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.verification.content.unmapped import Span, runs_holding, to_read, within
+from k2k_assets.mapping.index.schemas import RUNS
+from k2k_assets.verification.content.unmapped import Span, runs_holding, to_read, unmapped, within
+
+_PAIRS = "target_topic string, target_partition int, target_offset long"
 
 
 def span(piece: int, start: int, end: int, alone: bool = False) -> Span:
@@ -49,3 +54,19 @@ def test_of_many_runs_only_those_that_hold_something_are_looked_at() -> None:
     found = [tuple(row.values()) for row in runs_holding(offsets, table).to_pylist()]
     assert sorted(found) == [("t", 0, 0, 5), ("t", 0, 20, 1), ("t", 1, 4, 2)]
     assert len(runs_holding(offsets, table.slice(0, 0))) == 0
+
+
+@pytest.mark.spark
+def test_no_number_of_records_beside_spans_hides_one_within(spark: SparkSession) -> None:
+    """Stretches near each other are read together: what lies between them belongs to other runs, and is most of it."""
+    spans = [span(0, 0, 10), span(0, 1000, 1010, alone=True), span(5, 2000, 2010, alone=True)]
+    copied = [offset for each in spans for offset in range(each.start, each.end) if offset not in (5, 1005)]
+    pairs = spark.createDataFrame([("t", 0, offset) for offset in copied], _PAIRS)
+    on_target = spark.createDataFrame(
+        [("t", 0, offset) for offset in range(2010)], "topic string, partition int, offset long"
+    )
+    no_runs = spark.createDataFrame([], RUNS)
+    assert unmapped(spans, pairs, on_target, no_runs, most=1) == [(spans[1], 1005), (spans[0], 5)]
+    mapped = spark.createDataFrame([("c", "s2", "x", 0, "t", "tid", 0, 0, 5, 1)], RUNS)
+    assert unmapped(spans, pairs, on_target, mapped, most=1) == [(spans[1], 1005)]
+    assert unmapped(spans[2:], pairs, on_target, no_runs) == []

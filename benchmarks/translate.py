@@ -133,7 +133,7 @@ def written_index(root: Path, runs: int) -> FrameIndex:
     )
     write_portions(root, manifest.directory, to_table(portions))
     standing = Standing({"orders": "source-id"}, {}), Standing({"orders": "target-id"}, {})
-    return FrameIndex(root, manifest, Routes("source", {"orders": "orders"}, True, *standing))
+    return FrameIndex(root, manifest, Routes("source", {"orders": "orders"}, frozenset(), *standing))
 
 
 def history(partition: int, runs: int) -> tuple[RunTable, int]:

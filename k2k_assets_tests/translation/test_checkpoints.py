@@ -61,7 +61,7 @@ def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_
         for p, source in enumerate(sources)
     }
     offline = {TopicPartition("s", 1): "no leader"}
-    routes = Routes("c", {"s": "t"}, True, Standing({"s": "sid"}, {S0: 0}, offline), Standing({"t": "tid"}, {}))
+    routes = Routes("c", {"s": "t"}, frozenset(), Standing({"s": "sid"}, {S0: 0}, offline), Standing({"t": "tid"}, {}))
     known: Any = SimpleNamespace(
         pipeline=pipeline,
         routes=routes,

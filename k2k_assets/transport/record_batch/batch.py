@@ -48,6 +48,7 @@ class RecordBatch(NamedTuple):
         producer_id: Who wrote it; `NO_PRODUCER` if it did not say.
         records: Number of records.
         payload: The records.
+        header: What lies before them.
     """
 
     base: int
@@ -59,6 +60,7 @@ class RecordBatch(NamedTuple):
     producer_id: int
     records: int
     payload: memoryview
+    header: memoryview
 
     @property
     def size(self) -> int:
@@ -130,6 +132,6 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
         raise Unreadable(f"{count} records in offsets {base} to {base + delta}", base)
     if count > _MOST_RECORDS:
         raise NotByBatches([f"a batch of {count} records at offset {base}"])
-    return RecordBatch(
-        base, base + delta + 1, epoch, attributes, first, latest, producer, count, content[at + HEADER : at + size]
-    )
+    records_at = at + HEADER
+    payload, header = content[records_at : at + size], content[at:records_at]
+    return RecordBatch(base, base + delta + 1, epoch, attributes, first, latest, producer, count, payload, header)

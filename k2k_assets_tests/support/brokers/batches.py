@@ -93,6 +93,8 @@ def pack_batch(
     attributes: int = 0,
     last_delta: int | None = None,
     producer: int = NO_PRODUCER,
+    producer_epoch: int = 0,
+    sequence: int = 0,
     epoch: int = 0,
     timestamp: int = 1000,
     latest: int = 2000,
@@ -108,6 +110,8 @@ def pack_batch(
         attributes: With the codec in the lowest three bits.
         last_delta: Where it ends; None: with its last record.
         producer: Its producer's id.
+        producer_epoch: Its producer's epoch.
+        sequence: Sequence of its first record.
         epoch: Leader epoch.
         timestamp: Base timestamp.
         latest: Maximum timestamp.
@@ -121,7 +125,7 @@ def pack_batch(
         payload = PACK[attributes & 7](b"".join(map(pack_record, records)))
     head = _HEADER.pack(
         base, _HEADER.size - _PREFIX + len(payload), epoch, magic, 0, attributes, last_delta, timestamp, latest,
-        producer, 0, 0, len(records) if count is None else count,
+        producer, producer_epoch, sequence, len(records) if count is None else count,
     )  # fmt: skip
     return checked(head + payload)
 

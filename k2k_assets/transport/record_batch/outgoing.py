@@ -25,7 +25,8 @@ from k2k_assets.transport.record_batch.crc_shift import shifted
 _CHECKED = struct.Struct(">hiqqqhii")
 _BEFORE = struct.Struct(">qiibI")
 _LENGTH_LESS = 12  # what a batch's length leaves out
-_CRC_AT, _CHECKED_AT = 17, 21
+_SUMMED = struct.Struct(">I40s")
+_CRC_AT = 17
 _MAGIC = 2
 _CODEC = 7
 _TRANSACTIONAL = 16
@@ -33,16 +34,8 @@ _NO_EPOCH = -1
 _BASE_OFFSET = 0  # the broker gives the offsets, and refuses any other
 
 
-class Checked(NamedTuple):
-    """What the source has summed up with its records.
-
-    Attributes:
-        before: The 40 bytes before them, from the attributes to the record count.
-        crc: The sum of these and the records.
-    """
-
-    before: bytes
-    crc: int
+Checked = tuple[bytes, int]
+"""What the source has summed up with its records: the 40 bytes from the attributes on to them; and the sum."""
 
 
 class OutgoingBatch(NamedTuple):
@@ -78,7 +71,7 @@ def passed_on(batch: RecordBatch) -> OutgoingBatch:
     Args:
         batch: Without gaps in its offsets.
     """
-    header = batch.header
+    crc, before = _SUMMED.unpack_from(batch.header, _CRC_AT)
     return OutgoingBatch(
         batch.attributes & _CODEC,
         batch.base_timestamp,
@@ -86,7 +79,7 @@ def passed_on(batch: RecordBatch) -> OutgoingBatch:
         batch.records,
         batch.payload,
         range(batch.base, batch.end),
-        Checked(bytes(header[_CHECKED_AT:]), int.from_bytes(header[_CRC_AT:_CHECKED_AT])),
+        (before, crc),
     )
 
 
@@ -113,7 +106,8 @@ def stamped(
     crc = google_crc32c.value(behind)
     size = len(payload)
     if checked is not None:
-        crc = checked.crc ^ shifted(crc ^ google_crc32c.value(checked.before), size)
+        before, source_crc = checked
+        crc = source_crc ^ shifted(crc ^ google_crc32c.value(before), size)
     elif size:
         # The library takes no memory view, but an array over one: so nothing is copied.
         crc = google_crc32c.extend(crc, payload if isinstance(payload, bytes) else np.frombuffer(payload, np.uint8))

@@ -17,9 +17,12 @@ class RewrittenColumns:
         keys: Their keys now.
         values: Their values now.
         headers: Their headers now; None if these are as they came.
+
+    Attributes:
+        origin: The records as they came.
     """
 
-    __slots__ = ("_columns", "_headers", "_keys", "_values")
+    __slots__ = ("_headers", "_keys", "_values", "origin")
 
     def __init__(
         self,
@@ -28,25 +31,30 @@ class RewrittenColumns:
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        self._columns, self._keys, self._values, self._headers = columns, keys, values, headers
+        self.origin, self._keys, self._values, self._headers = columns, keys, values, headers
+
+    @property
+    def has_new_headers(self) -> bool:
+        """Whether the headers are others than these of `origin`."""
+        return self._headers is not None
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self.origin)
 
     @property
     def first_offset(self) -> int:
-        return self._columns.first_offset
+        return self.origin.first_offset
 
     @property
     def last_offset(self) -> int:
-        return self._columns.last_offset
+        return self.origin.last_offset
 
     @property
     def leader_epoch(self) -> int | None:
-        return self._columns.leader_epoch
+        return self.origin.leader_epoch
 
     def offsets(self) -> Sequence[int]:
-        return self._columns.offsets()
+        return self.origin.offsets()
 
     def size(self) -> int:
         return sum(len(value) for value in self._values if value is not None)
@@ -61,16 +69,16 @@ class RewrittenColumns:
         return self._values
 
     def timestamps(self) -> Sequence[int]:
-        return self._columns.timestamps()
+        return self.origin.timestamps()
 
     def headers(self) -> Sequence[Headers | None]:
-        return self._columns.headers() if self._headers is None else self._headers
+        return self.origin.headers() if self._headers is None else self._headers
 
     def before(self, index: int) -> RewrittenColumns:
         headers = None if self._headers is None else self._headers[:index]
-        return RewrittenColumns(self._columns.before(index), self._keys[:index], self._values[:index], headers)
+        return RewrittenColumns(self.origin.before(index), self._keys[:index], self._values[:index], headers)
 
     def select(self, kept: Sequence[bool]) -> RewrittenColumns:
         keys, values = list(compress(self._keys, kept)), list(compress(self._values, kept))
         headers = None if self._headers is None else list(compress(self._headers, kept))
-        return RewrittenColumns(self._columns.select(kept), keys, values, headers)
+        return RewrittenColumns(self.origin.select(kept), keys, values, headers)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LARGEST = 256 * 1024 * 1024
 """A batch of more bytes is refused. Producers make batches of `max.request.size` bytes at most, 1 MB by default."""
-_PIECE = 1024 * 1024
-_GUESS = 4
+# Larger pieces take twice the time: the memory of each is new to the process.
+_PIECE = 64 * 1024
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _LENGTH = struct.Struct(">i")
@@ -102,8 +102,7 @@ def _stream(name: str, packed: memoryview, largest: int) -> bytes:
 
     pieces, left = [], largest
     with pa.CompressedInputStream(pa.BufferReader(packed), name) as stream:
-        wanted = max(_PIECE, _GUESS * len(packed))
-        while piece := stream.read(min(wanted, left + 1)):
+        while piece := stream.read(min(_PIECE, left + 1)):
             pieces.append(piece)
             left -= len(piece)
             if left < 0:

@@ -13,6 +13,7 @@ from k2k_assets.transport.chunk import UnreadableRecord
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.record_batch.batch import RecordBatch
+from k2k_assets.transport.record_batch.codecs import NONE
 from k2k_assets.transport.record_batch.errors import Unreadable
 from k2k_assets.transport.record_batch.record_codec import DecodedBatch, RawHeaders, decoded
 
@@ -88,7 +89,8 @@ class BatchRecords:
             made = [_wanted(each) for each in self.arrived]
         except Unreadable as found:
             raise SourceStopped(self.source, BatchUnreadable(self.source, found.offset, found.words)) from None
-        return BatchColumns(self.source, self.leader_epoch, made[0] if len(made) == 1 else _joined(made))
+        whole = made[0] if len(made) == 1 else _joined(made)
+        return BatchColumns(self.source, self.leader_epoch, whole, self.arrived[0].batch.codec, self)
 
 
 def _wanted(arrived: ArrivedBatch) -> DecodedBatch:
@@ -118,12 +120,26 @@ class BatchColumns:
         source: Their partition.
         leader_epoch: Of the last one.
         records: The records.
+        codec: Number of the compression that the first of them came with.
+        undecoded: Them as they came; None if these were others too.
+
+    Attributes:
+        codec: See the argument.
+        undecoded: See the argument.
     """
 
-    __slots__ = ("_headers", "_leader_epoch", "_records", "source")
+    __slots__ = ("_headers", "_leader_epoch", "_records", "codec", "source", "undecoded")
 
-    def __init__(self, source: TopicPartition, leader_epoch: int | None, records: DecodedBatch) -> None:
+    def __init__(
+        self,
+        source: TopicPartition,
+        leader_epoch: int | None,
+        records: DecodedBatch,
+        codec: int = NONE,
+        undecoded: BatchRecords | None = None,
+    ) -> None:
         self.source, self._leader_epoch, self._records = source, leader_epoch, records
+        self.codec, self.undecoded = codec, undecoded
         self._headers: list[Headers | None] | None = None
 
     def __len__(self) -> int:
@@ -165,6 +181,10 @@ class BatchColumns:
             self._headers = [self._readable(index, raw) if raw else None for index, raw in made]
         return self._headers
 
+    def raw_headers(self) -> Sequence[RawHeaders]:
+        """The headers of each record as they came: their names may be no UTF-8."""
+        return self._records.headers
+
     def _readable(self, index: int, raw: RawHeaders) -> Headers:
         try:
             return [(name.decode(), value) for name, value in raw]
@@ -178,7 +198,7 @@ class BatchColumns:
         kept = DecodedBatch(
             made.offsets[:index], made.timestamps[:index], made.keys[:index], made.values[:index], made.headers[:index]
         )
-        return BatchColumns(self.source, self._leader_epoch, kept)
+        return BatchColumns(self.source, self._leader_epoch, kept, self.codec)
 
     def select(self, kept: Sequence[bool]) -> BatchColumns:
         made = self._records
@@ -189,4 +209,4 @@ class BatchColumns:
             list(compress(made.values, kept)),
             list(compress(made.headers, kept)),
         )
-        return BatchColumns(self.source, self._leader_epoch, left)
+        return BatchColumns(self.source, self._leader_epoch, left, self.codec)

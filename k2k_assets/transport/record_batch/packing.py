@@ -1,70 +1,193 @@
-"""Packs records into batches."""
+"""Packs records into batches, of which none is larger than the target takes.
+
+```
+length | attributes | time delta | offset delta | key  value | headers
+                                                  body         section
+```
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
+from operator import add
+from typing import NamedTuple
 
+from k2k_assets.transport.record_batch.batch import HEADER
+from k2k_assets.transport.record_batch.codecs import NONE
 from k2k_assets.transport.record_batch.compression import compressed
 from k2k_assets.transport.record_batch.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.packing_settings import PackingSettings
 from k2k_assets.transport.record_batch.record_codec import RawHeaders
+from k2k_assets.transport.record_batch.varints import first_varints, length, varint, varints
+
+NO_SECTION = b"\0"
+"""The section of a record without headers."""
+# Of two timestamps further apart the difference may be a number of more than 64 bits.
+WIDEST = 1 << 62
+NO_LIMIT = 2**31 - 1
+_LEAST_BEFORE = 4  # bytes of a record before its body
 
 Record = tuple[bytes | None, bytes | None, RawHeaders, int]
 """Key, value, headers and timestamp."""
 
 
-def packed(records: Sequence[Record], codec: int = 0) -> OutgoingBatch:
-    """A batch of records.
+@dataclass(slots=True)
+class PackedRecords:
+    """Records of which all but their places and times is packed, as columns of one length.
+
+    Attributes:
+        base_timestamp: To which their times are relative.
+        laters: How much later each is.
+        bodies: Keys and values; with the headers if there are no sections.
+        sections: Headers; or the same for all; or None.
+        offsets: Their source offsets.
+    """
+
+    base_timestamp: int
+    laters: Sequence[int]
+    bodies: Sequence[bytes]
+    sections: Sequence[bytes] | bytes | None
+    offsets: Sequence[int]
+
+    def between(self, first: int, end: int) -> PackedRecords:
+        """Some of them."""
+        sections = self.sections
+        return PackedRecords(
+            self.base_timestamp,
+            self.laters[first:end],
+            self.bodies[first:end],
+            sections if sections is None or isinstance(sections, bytes) else sections[first:end],
+            self.offsets[first:end],
+        )
+
+    def sizes(self) -> list[int]:
+        """Bytes of the body and the section of each."""
+        sizes = map(len, self.bodies)
+        if isinstance(self.sections, bytes):
+            return list(map(add, sizes, repeat(len(self.sections))))
+        return list(map(add, sizes, map(len, self.sections)) if self.sections is not None else sizes)
+
+    def content(self) -> bytes:
+        """Them as they lie in a batch."""
+        laters, deltas = varints(self.laters), first_varints(len(self.bodies))
+        sizes = list(map(add, map(add, map(len, laters), map(len, deltas)), map(add, self.sizes(), repeat(1))))
+        columns = [varints(sizes), repeat(b"\0"), laters, deltas, self.bodies]
+        if self.sections is not None:
+            columns.append(repeat(self.sections) if isinstance(self.sections, bytes) else self.sections)
+        return b"".join(chain.from_iterable(zip(*columns, strict=False)))
+
+
+def packed(records: Sequence[Record], codec: int = NONE) -> OutgoingBatch:
+    """One batch of records whose times are close to each other.
 
     Args:
         records: The records; at least one.
         codec: Number of the compression.
     """
-    times = [record[3] for record in records]
-    first = times[0]
-    content = b"".join(
-        packed_record(delta, key, value, headers, time - first)
-        for delta, (key, value, headers, time) in enumerate(records)
-    )
-    used, payload = compressed(codec, content)
-    return OutgoingBatch(used, first, max(times), len(records), payload, range(len(records)))
+    keys, values, headers, times = zip(*records, strict=True)
+    sections = list(map(packed_headers, headers))
+    columns = RecordColumns(times, keys, values, sections, range(len(records)))
+    return next(batches_of_columns(columns, codec, PackingSettings(NO_LIMIT), NO_LIMIT))
 
 
-def packed_record(
-    delta: int, key: bytes | None, value: bytes | None, headers: RawHeaders = (), later: int = 0
-) -> bytes:
-    """A record with its length before it.
+class RecordColumns(NamedTuple):
+    """Records as columns of one length, at least one; only the headers are packed, or the same for all."""
+
+    times: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    sections: Sequence[bytes] | bytes
+    offsets: Sequence[int]
+
+
+def batches_of_columns(
+    columns: RecordColumns, codec: int, settings: PackingSettings, largest: int
+) -> Iterator[OutgoingBatch]:
+    """Batches of records of which nothing is packed yet.
 
     Args:
-        delta: Its index in the batch.
-        key: Its key.
-        value: Its value.
-        headers: Its headers.
-        later: How much later than the batch's base timestamp it is.
+        columns: The records.
+        codec: Number of the compression.
+        settings: How large a batch may be.
+        largest: About how many bytes of records become one batch.
     """
-    body = b"\0" + varint(later) + varint(delta) + _field(key) + _field(value) + packed_headers(headers)
-    return varint(len(body)) + body
+    times = columns.times
+    bodies = [_field(key) + _field(value) for key, value in zip(columns.keys, columns.values, strict=True)]
+    for first, end in _close_times(times):
+        base = times[first]
+        laters = [time - base for time in times]
+        close = PackedRecords(base, laters, bodies, columns.sections, columns.offsets).between(first, end)
+        sizes = close.sizes()
+        for begin, behind in _cut(sizes, -(-sum(sizes) // largest)):
+            yield from batches_of(close.between(begin, behind), codec, settings)
+
+
+def batches_of(records: PackedRecords, codec: int, settings: PackingSettings) -> Iterator[OutgoingBatch]:
+    """Batches of records: one, or more if it would be too large.
+
+    Args:
+        records: The records; at least one.
+        codec: Number of the compression.
+        settings: How large a batch may be.
+    """
+    count, limit = len(records.bodies), settings.batch_bytes
+    if codec == NONE and count > 1 and (least := HEADER + sum(records.sizes()) + count * _LEAST_BEFORE) > limit:
+        yield from _parts(records, -(-least // limit), codec, settings)
+        return
+    used, payload = compressed(codec, records.content(), settings.level)
+    size = HEADER + len(payload)
+    if size <= limit or count == 1:
+        latest = records.base_timestamp + max(records.laters)
+        yield OutgoingBatch(used, records.base_timestamp, latest, count, payload, one_run(records.offsets))
+        return
+    yield from _parts(records, -(-size // limit), codec, settings)
+
+
+def _parts(records: PackedRecords, count: int, codec: int, settings: PackingSettings) -> Iterator[OutgoingBatch]:
+    for first, end in _cut(records.sizes(), count):
+        yield from batches_of(records.between(first, end), codec, settings)
+
+
+def _cut(sizes: Sequence[int], parts: int) -> Iterator[tuple[int, int]]:
+    """Cuts records into parts of about the same size, of which none is empty."""
+    ends = list(accumulate(sizes))
+    most = max(1, ends[-1] // parts)
+    first, wanted = 0, most
+    for index, end in enumerate(ends):
+        if end > wanted and index > first:
+            yield first, index
+            first, wanted = index, ends[index - 1] + most
+    yield first, len(sizes)
+
+
+def _close_times(times: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Cuts records where their times are further apart than a batch can tell: nearly never."""
+    first = 0
+    if max(times) - min(times) >= WIDEST:
+        for index, time in enumerate(times):
+            if abs(time - times[first]) >= WIDEST:
+                yield first, index
+                first = index
+    yield first, len(times)
 
 
 def packed_headers(headers: RawHeaders) -> bytes:
     """Headers with their number before them."""
-    return varint(len(headers)) + b"".join(_field(name) + _field(value) for name, value in headers)
+    return varint(len(headers)) + packed_pairs(headers) if headers else NO_SECTION
+
+
+def packed_pairs(headers: RawHeaders) -> bytes:
+    """Headers without their number."""
+    return b"".join([_field(name) + _field(value) for name, value in headers])
 
 
 def _field(content: bytes | None) -> bytes:
-    return b"\1" if content is None else varint(len(content)) + content
+    return b"\1" if content is None else length(len(content)) + content
 
 
-def varint(value: int) -> bytes:
-    """A signed number (zigzag), seven bits a byte."""
-    left = value << 1 if value >= 0 else ~value << 1 | 1
-    if left < 0x80:
-        return _SHORT[left]
-    found = bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    found.append(left)
-    return bytes(found)
-
-
-_SHORT = [bytes([value]) for value in range(0x80)]
+def one_run(offsets: Sequence[int]) -> Sequence[int]:
+    """Rising offsets; as a range, which takes no memory, if they have no gap."""
+    first, end = offsets[0], offsets[-1] + 1
+    return range(first, end) if end - first == len(offsets) else offsets

@@ -9,8 +9,8 @@ from itertools import pairwise
 from k2k_assets.transport.record_batch.batch import RecordBatch
 from k2k_assets.transport.record_batch.codecs import decompressed
 from k2k_assets.transport.record_batch.errors import Unreadable
+from k2k_assets.transport.record_batch.varints import number
 
-_LONGEST = 63
 _BEYOND = 2**63
 _NULL = 1  # -1 in zigzag, in the place of a length
 RawHeaders = Sequence[tuple[bytes, bytes | None]]
@@ -64,7 +64,7 @@ def _decoded(batch: RecordBatch, content: bytes) -> DecodedBatch:
         if low >= 0x80 > high and not low & 1:
             size, at = (low & 0x7F | high << 7) >> 1, at + 2
         else:
-            size, at = _number(content, at)
+            size, at = number(content, at)
         end = at + size
         if size < 0 or end > behind:
             raise Unreadable("a record is longer than the batch")
@@ -74,14 +74,14 @@ def _decoded(batch: RecordBatch, content: bytes) -> DecodedBatch:
             add_later(low >> 1 ^ -(low & 1))
             at += 1
         else:
-            later, at = _number(content, at)
+            later, at = number(content, at)
             add_later(later)
         low, high = content[at], content[at + 1]
         if low >= 0x80 > high and not low & 1:
             add_delta((low & 0x7F | high << 7) >> 1)
             at += 2
         else:
-            delta, at = _number(content, at)
+            delta, at = number(content, at)
             add_delta(delta)
         if content[at] == _NULL:
             add_key(None)
@@ -130,26 +130,8 @@ def _ensure_rising(deltas: list[int], end: int) -> None:
             raise Unreadable(f"a record {after} behind one {before}, of {end}")
 
 
-def _number(content: bytes, at: int) -> tuple[int, int]:
-    """A signed number (zigzag), and where it ends."""
-    byte = content[at]
-    if byte < 0x80:
-        return byte >> 1 ^ -(byte & 1), at + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = content[at]
-        if byte < 0x80:
-            value |= byte << shift
-            return value >> 1 ^ -(value & 1), at + 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > _LONGEST:
-            raise Unreadable("a number does not end")
-
-
 def _bytes(content: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _number(content, at)
+    size, at = number(content, at)
     if size < 0:
         if size == -1:
             return None, at
@@ -161,7 +143,7 @@ def _bytes(content: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(content: bytes, at: int, end: int) -> tuple[RawHeaders, int]:
-    count, at = _number(content, at)
+    count, at = number(content, at)
     if not 0 <= count <= end - at:
         raise Unreadable(f"{count} headers in {end - at} bytes")
     headers: list[tuple[bytes, bytes | None]] = []
@@ -172,3 +154,18 @@ def _headers(content: bytes, at: int, end: int) -> tuple[RawHeaders, int]:
             raise Unreadable("a header without a name")
         headers.append((name, value))
     return headers, at
+
+
+def headers_at(content: bytes, at: int, end: int) -> RawHeaders:
+    """The headers that lie between two places of a batch's records, with their number before them.
+
+    Raises:
+        Unreadable: They are damaged.
+    """
+    try:
+        headers, at = _headers(content, at, end)
+    except IndexError:
+        raise Unreadable("its records end too early") from None
+    if at != end:
+        raise Unreadable("a record is not as long as it says")
+    return headers

@@ -7,21 +7,14 @@ from hypothesis import strategies as st
 
 from k2k_assets.transport.record_batch.batch import batch_at
 from k2k_assets.transport.record_batch.outgoing import stamped
-from k2k_assets.transport.record_batch.packing import Record, packed, varint
+from k2k_assets.transport.record_batch.packing import Record, packed
 from k2k_assets.transport.record_batch.record_codec import decoded
-from k2k_assets_tests.support.brokers import batches
 from k2k_assets_tests.support.suite.properties import examples
 
 FIELDS = st.none() | st.binary(max_size=200) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" * 8191, b"x" * 8192])
 HEADERS = st.lists(st.tuples(st.binary(max_size=10), st.none() | st.binary(max_size=10)), max_size=3)
 TIMES = st.integers(-1, 2**60)
 RECORDS: st.SearchStrategy[list[Record]] = st.lists(st.tuples(FIELDS, FIELDS, HEADERS, TIMES), min_size=1, max_size=8)
-
-
-@given(st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300))
-@examples(200)
-def test_numbers_are_packed_as_kafka_does(value: int) -> None:
-    assert varint(value) == batches.varint(value)
 
 
 @given(records=RECORDS, codec=st.integers(0, 4))

@@ -156,12 +156,6 @@ class Chunk:
         """Whether the source offsets have no gap."""
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether the chunk can be written undecoded: no stage changes records or has to look into them."""
-        changed = self.rewritten or self.added or self.dropped is not None or self.fault is not None
-        return self.keep_headers and self.keep_timestamps and not changed and self.target_partition is not None
-
     def columns(self) -> Columns:
         """Decodes the records, once."""
         columns = self.records.columns()
@@ -216,7 +210,11 @@ class Chunk:
                     columns.headers()
             except UnreadableRecord as found:
                 self.cut(found.index, found.reason)
-        return self if self.count or self.dropped is not None else None, self.fault
+        return self.unless_empty(), self.fault
+
+    def unless_empty(self) -> Chunk | None:
+        """The chunk; None if it has no records, and none were dropped."""
+        return self if self.count or self.dropped is not None else None
 
     def written_headers(self) -> Sequence[Headers | None] | None:
         """The headers with which each record is written; None if no record has any."""

@@ -45,7 +45,7 @@ def test_ids_of_keys_and_values_are_mapped_and_payloads_stay() -> None:
     assert chunk.columns().keys() == [framed(500), framed(500, b"")]
     assert chunk.columns().values() == [framed(501, b"\0\x02 one"), framed(501)]
     assert world.target.subjects == {"copy.orders-key": [A], "copy.orders-value": [B]}
-    assert not chunk.unchanged
+    assert chunk.rewritten
     assert chunk.readable() == (chunk, None)
 
 
@@ -66,7 +66,7 @@ def test_a_part_that_has_no_schemas_is_not_looked_at() -> None:
 
     untouched = World({})
     chunk = untouched.map([long_key], [framed(value)])
-    assert chunk.unchanged
+    assert not chunk.rewritten
     assert chunk.columns().values() == [framed(value)]
 
 

@@ -34,7 +34,6 @@ def test_a_chunk_without_a_dropped_record_stays_as_it_is() -> None:
     chunk.drop([True, True], "marker")
     assert chunk.records is records
     assert chunk.dropped is None
-    assert chunk.unchanged
 
 
 def test_ranges_reach_over_offsets_without_a_record_and_end_at_a_kept_one() -> None:
@@ -44,7 +43,6 @@ def test_ranges_reach_over_offsets_without_a_record_and_end_at_a_kept_one() -> N
     assert chunk.dropped is not None
     assert chunk.dropped.ranges() == [DroppedRange("filter", 1, 6), DroppedRange("filter", 9, 10)]
     assert (chunk.count, chunk.dropped.count, chunk.end) == (2, 4, 10)
-    assert not chunk.unchanged
 
 
 def test_ranges_of_two_rules_are_apart() -> None:

@@ -104,7 +104,7 @@ class Intake:
     def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
         """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""
         chunk = reduce(_apply, self._stages, taken)
-        return (chunk, None) if chunk.unchanged and not self._needs_decoding else chunk.readable()
+        return chunk.readable() if self._needs_decoding else (chunk.unless_empty(), chunk.fault)
 
 
 def _apply(chunk: Chunk, stage: Stage) -> Chunk:

@@ -52,10 +52,11 @@ def test_batches_that_nothing_is_done_to_arrive_as_they_came(harness: Any, tmp_p
 
 
 @pytest.mark.parametrize("feature", list(AS_THEY_CAME))
-def test_they_are_decoded_once_where_a_setting_changes_records(harness: Any, tmp_path: Path, feature: str) -> None:
+def test_what_a_setting_changes_in_records_is_left_to_the_sink(harness: Any, tmp_path: Path, feature: str) -> None:
     made, batches = copied(harness, tmp_path, BY_BATCH, **(AS_THEY_CAME | {feature: "disabled"}))
-    assert all(isinstance(chunk.records, ListRecords) for chunk in chunks(made))
-    assert [batch.decodings for batch in batches] == [1] * len(batches) != []
+    assert [chunk.records for chunk in chunks(made)] == batches != []
+    assert [batch.decodings for batch in batches] == [0] * len(batches)
+    assert not any(chunk.keep_headers and chunk.keep_timestamps for chunk in chunks(made))
 
 
 def test_they_are_decoded_once_for_a_sink_that_writes_records(harness: Any, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from k2k_assets.transport.record_batch.packing import (
     RecordColumns,
     batches_of,
     batches_of_columns,
+    one_run,
 )
 from k2k_assets.transport.record_batch.packing_settings import PackingSettings
 from k2k_assets.transport.record_batch.record_codec import RawHeaders, decoded
@@ -100,7 +101,8 @@ class Joining:
         offsets = _offsets(members)
         counts = [len(member.arrived.offsets) for member in members]
         bases = np.repeat(np.array([member.arrived.batch.base for member in members]), counts)
-        if (bases + index.deltas != np.asarray(offsets)).any():
+        wanted_offsets = np.arange(offsets[0], offsets[-1] + 1) if isinstance(offsets, range) else np.array(offsets)
+        if (bases + index.deltas != wanted_offsets).any():
             raise Unreadable("the records have other offsets than their batch says")
         base, laters = _times(index, members, counts) if self._now is None else (self._now, [0] * len(offsets))
         sections = None if keeps_headers else self._rules.of_index(index, offsets)
@@ -109,7 +111,7 @@ class Joining:
 
 def _offsets(members: Sequence[Member]) -> Sequence[int]:
     offsets = [member.arrived.offsets for member in members]
-    return offsets[0] if len(offsets) == 1 else list(chain.from_iterable(offsets))
+    return one_run(offsets[0] if len(offsets) == 1 else list(chain.from_iterable(offsets)))
 
 
 def _times(index: RecordIndex, members: Sequence[Member], counts: Sequence[int]) -> tuple[int, list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from k2k_assets.transport.record_batch.errors import Unreadable
 
@@ -53,8 +54,9 @@ def varints(values: Sequence[int]) -> list[bytes]:
     Args:
         values: At least one.
     """
-    if min(values) >= 0 and max(values) < len(_SHORT):
-        return list(map(_SHORT.__getitem__, values))
+    if min(values) >= 0:
+        with suppress(IndexError):
+            return list(map(_SHORT.__getitem__, values))
     return list(map(varint, values))
 
 

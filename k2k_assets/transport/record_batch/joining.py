@@ -106,7 +106,16 @@ class Joining:
             raise Unreadable("the records have other offsets than their batch says")
         base, laters = _times(index, members, counts) if self._now is None else (self._now, [0] * len(offsets))
         sections = None if keeps_headers else self._rules.of_index(index, offsets)
+        if len(members) == 1 and self._now is None and _keeps_places(members[0].arrived):
+            skipped = (index.bodies - index.heads).tolist()
+            return PackedRecords(base, laters, index.slices(index.heads, index.sections), sections, offsets, skipped)
         return PackedRecords(base, laters, index.slices(index.bodies, index.sections), sections, offsets)
+
+
+def _keeps_places(arrived: ArrivedBatch) -> bool:
+    """Whether places and times in the batch are those that its records get."""
+    batch = arrived.batch
+    return batch.is_whole and len(arrived.offsets) == batch.records and not batch.has_brokers_time
 
 
 def _offsets(members: Sequence[Member]) -> Sequence[int]:

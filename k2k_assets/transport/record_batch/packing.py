@@ -8,7 +8,7 @@ length | attributes | time delta | offset delta | key  value | headers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, repeat
 from operator import add
@@ -43,6 +43,7 @@ class PackedRecords:
         bodies: Keys and values; with the headers if there are no sections.
         sections: Headers; or the same for all; or None.
         offsets: Their source offsets.
+        skipped: Bytes before key and value, if the bodies have all from the attributes on: their times and places stay.
     """
 
     base_timestamp: int
@@ -50,14 +51,17 @@ class PackedRecords:
     bodies: Sequence[bytes]
     sections: Sequence[bytes] | bytes | None
     offsets: Sequence[int]
+    skipped: Sequence[int] | None = None
 
     def between(self, first: int, end: int) -> PackedRecords:
-        """Some of them."""
-        sections = self.sections
+        """Some of them, to which other places are given."""
+        sections, bodies = self.sections, self.bodies[first:end]
+        if self.skipped is not None:
+            bodies = [body[skipped:] for body, skipped in zip(bodies, self.skipped[first:end], strict=True)]
         return PackedRecords(
             self.base_timestamp,
             self.laters[first:end],
-            self.bodies[first:end],
+            bodies,
             sections if sections is None or isinstance(sections, bytes) else sections[first:end],
             self.offsets[first:end],
         )
@@ -69,11 +73,18 @@ class PackedRecords:
             return list(map(add, sizes, repeat(len(self.sections))))
         return list(map(add, sizes, map(len, self.sections)) if self.sections is not None else sizes)
 
+    def least_size(self) -> int:
+        """Bytes of a batch of them, or some less."""
+        return HEADER + sum(self.sizes()) + len(self.bodies) * (_LEAST_BEFORE if self.skipped is None else 1)
+
     def content(self) -> bytes:
         """Them as they lie in a batch."""
-        laters, deltas = varints(self.laters), first_varints(len(self.bodies))
-        sizes = list(map(add, map(add, map(len, laters), map(len, deltas)), map(add, self.sizes(), repeat(1))))
-        columns = [varints(sizes), repeat(b"\0"), laters, deltas, self.bodies]
+        if self.skipped is not None:
+            columns: list[Iterable[bytes]] = [varints(self.sizes()), self.bodies]
+        else:
+            laters, deltas = varints(self.laters), first_varints(len(self.bodies))
+            sizes = list(map(add, map(add, map(len, laters), map(len, deltas)), map(add, self.sizes(), repeat(1))))
+            columns = [varints(sizes), repeat(b"\0"), laters, deltas, self.bodies]
         if self.sections is not None:
             columns.append(repeat(self.sections) if isinstance(self.sections, bytes) else self.sections)
         return b"".join(chain.from_iterable(zip(*columns, strict=False)))
@@ -133,7 +144,7 @@ def batches_of(records: PackedRecords, codec: int, settings: PackingSettings) ->
         settings: How large a batch may be.
     """
     count, limit = len(records.bodies), settings.batch_bytes
-    if codec == NONE and count > 1 and (least := HEADER + sum(records.sizes()) + count * _LEAST_BEFORE) > limit:
+    if codec == NONE and count > 1 and (least := records.least_size()) > limit:
         yield from _parts(records, -(-least // limit), codec, settings)
         return
     used, payload = compressed(codec, records.content(), settings.level)

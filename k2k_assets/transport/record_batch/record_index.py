@@ -38,6 +38,7 @@ class RecordIndex:
         content: The records, decompressed.
         laters: How much later each is than its batch's base timestamp.
         deltas: How far its offset is behind the batch's base.
+        heads: Where it begins behind its length, with its attributes.
         bodies: Where its key begins.
         sections: Where its headers begin, with their number; where it ends, if that was not looked for.
         ends: Where it ends.
@@ -46,6 +47,7 @@ class RecordIndex:
     content: bytes
     laters: Numbers
     deltas: Numbers
+    heads: Numbers
     bodies: Numbers
     sections: Numbers
     ends: Numbers
@@ -56,6 +58,7 @@ class RecordIndex:
             self.content,
             self.laters[count:],
             self.deltas[count:],
+            self.heads[count:],
             self.bodies[count:],
             self.sections[count:],
             self.ends[count:],
@@ -89,8 +92,8 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
         starts = np.frombuffer(_starts(content, count), np.int64)
         ends = starts[1:]
         bytes_ = np.frombuffer(content, np.uint8)
-        _, at = _numbers(bytes_, starts[:-1])
-        laters, at = _numbers(bytes_, at + 1)
+        _, heads = _numbers(bytes_, starts[:-1])
+        laters, at = _numbers(bytes_, heads + 1)
         deltas, bodies = _numbers(bytes_, at)
         sections = ends
         if finds_sections:
@@ -102,7 +105,7 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
         raise Unreadable(_TOO_SHORT) from None
     if (last >= ends).any():
         raise Unreadable("a record is not as long as it says")
-    return RecordIndex(content, laters, deltas, bodies, sections, ends)
+    return RecordIndex(content, laters, deltas, heads, bodies, sections, ends)
 
 
 def have_headers(content: bytes, count: int) -> bool:

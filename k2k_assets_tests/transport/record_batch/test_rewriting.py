@@ -361,3 +361,15 @@ def test_added_offsets_of_any_number_of_digits(count: int) -> None:
     for keep_headers in (True, False):
         chunk = _chunk([batch], keep_headers=keep_headers, added=added)
         assert received(_outgoing(chunk)) == should_be_sent(chunk, _records([batch]), NOW)
+
+
+@pytest.mark.parametrize("keep_timestamps", [True, False])
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_what_just_fits_is_one_batch(keep_timestamps: bool, codec: int) -> None:
+    records = [PackedRecord(n, value=b"%d" % n * 9, headers=[(b"a", b"b")]) for n in range(400)]
+    chunk = _chunk([_one(records, attributes=codec)], keep_headers=False, keep_timestamps=keep_timestamps)
+    (whole,) = _outgoing(chunk)
+    assert len(_outgoing(chunk, PackingSettings(whole.size))) == 1
+    cut = _outgoing(chunk, PackingSettings(whole.size - 1))
+    assert len(cut) in (2, 3)
+    assert received(cut) == received([whole])

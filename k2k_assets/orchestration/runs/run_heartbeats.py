@@ -11,7 +11,7 @@ from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination.heartbeats import Heartbeats
 from k2k_assets.pipeline import Pipeline
 
-SILENT_SECONDS = 180.0
+SILENT_SECONDS = 60.0
 """A run that has written no heartbeat for so long is dead. From one step to the next a process may have to start."""
 
 

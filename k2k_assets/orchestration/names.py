@@ -24,6 +24,7 @@ MAPPER_FILES_GROUP = "k2k_mapper_files"
 GROUP_CHECK = "resumes_exactly"
 TOPIC_CHECK = "copies_on"
 SETTINGS_CHECK = "as_configured"
+FRESHNESS_CHECK = "keeps_up"
 PIPELINE_TAG = "k2k/pipeline"
 SYNC_TAG = "k2k/sync"
 MAPPINGS_TAG = "k2k/mappings"
@@ -284,6 +285,14 @@ class AssetNames:
             topics: All that are shown.
         """
         return _check_names(SETTINGS_CHECK, {topic: self.topic_key(topic) for topic in topics})
+
+    def freshness_checks(self, topics: Collection[str]) -> dict[str, str]:
+        """The check on how late each replicated topic is, named like those on groups.
+
+        Args:
+            topics: All topics that the definitions show.
+        """
+        return _check_names(FRESHNESS_CHECK, {topic: self.topic_key(topic) for topic in topics})
 
     def source_input(self, topic: str) -> str:
         """The input through which the topics op depends on a source topic."""

@@ -1,7 +1,7 @@
 """The replication sensor: keeps one run of the sync job copying, and the offset mappings up to date beside it.
 
-It reads no records of topics and starts no JVM. Where a `k2k start` copies, it asks for no run, and reports the
-progress of that as materializations of the same assets.
+It starts no JVM, and reads records of topics only for `sync.freshness`. Where a `k2k start` copies, it asks for no run,
+and reports the progress of that as materializations of the same assets.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.runs.run_tags import window_tags
+from k2k_assets.orchestration.sensors.lateness import lateness_events
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
@@ -103,6 +104,7 @@ def replication_sensor(
             events += _verdicts(context.instance, names, turned, seen, shown)
             told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
             cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
+            events += lateness_events(context.instance, pipeline, names, seen, shown, _MOST_AT_ONCE)
         if decision.others:
             cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
             events += reports

@@ -61,6 +61,11 @@ class Sync(Section):
         description="Shortest time from one commit to the next while records trickle in. The interval follows what a "
         "commit costs: commits take two thirds of the time at most. A longer one makes fewer transactions.",
     )
+    freshness: PositiveDuration | None = Field(
+        default=None,
+        description="Longest time for which a record may wait to be copied. In Dagster the check `keeps_up` of a topic "
+        "fails while one waits longer; a topic to which nobody writes is never late. Absent: no such check.",
+    )
     metadata_interval: PositiveDuration = Field(
         default=timedelta(seconds=30),
         description="Time between two looks for new topics and partitions on the source, while `k2k start` runs.",

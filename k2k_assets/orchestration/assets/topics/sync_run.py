@@ -26,6 +26,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
 from k2k_assets.orchestration.assets.topics.copy_verdicts import CopyVerdicts
+from k2k_assets.orchestration.assets.topics.freshness_reports import FreshnessReports
 from k2k_assets.orchestration.assets.topics.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.topics.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topics.topic_results import Movement, live_metadata
@@ -75,6 +76,7 @@ class SyncRun:
         log: Takes a line.
         warn: Takes a line that needs attention.
         settings: Reports the settings of topics; None: nobody does.
+        freshness: Reports which topics are late; None without `sync.freshness`.
         clock: Seconds that only rise.
         handed_over_to: Who has taken over; empty as long as nobody has.
     """
@@ -93,6 +95,7 @@ class SyncRun:
     log: Callable[[str], None]
     warn: Callable[[str], None]
     settings: SettingsReports | None = None
+    freshness: FreshnessReports | None = None
     clock: Callable[[], float] = time.monotonic
     handed_over_to: str = ""
     _window: RunWindow = field(init=False)
@@ -127,6 +130,8 @@ class SyncRun:
                 self._report_when_due(event.progress)
                 if self.settings:
                     self.settings.report_when_due({tp.topic for tp in self._last}, self.clock())
+                if self.freshness:
+                    self.freshness.report_when_due(event.progress, self.clock())
             case _:
                 pass
 

@@ -16,9 +16,10 @@ from k2k_assets.core.stops.reasons.source_topic import TopicNotFound
 from k2k_assets.core.stops.reasons.target_topic import NoTargetTopic
 from k2k_assets.core.words import duration
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.topics.freshness_reports import FreshnessReports
 from k2k_assets.orchestration.assets.topics.running_copy import FollowedTopic, followed_topics
 from k2k_assets.orchestration.assets.topics.settings_reports import SettingsReports
-from k2k_assets.orchestration.assets.topics.sync_run import SyncRun
+from k2k_assets.orchestration.assets.topics.sync_run import SyncRun, lags_of
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
@@ -158,6 +159,12 @@ def copy_without_end(
         getattr(context.resources, names.resource).copying(pipeline) as spark,
     ):
         verdicts = RunVerdicts(context.instance, context.run_id, context.job_name)
+        limit, interval = pipeline.sync.freshness, pipeline.checks.interval.total_seconds()
+        freshness = None
+        if limit is not None:
+            freshness = FreshnessReports(
+                names, limit.total_seconds(), interval, lambda parts: lags_of(parts, waiting.oldest), verdicts
+            )
         run = SyncRun(
             pipeline=pipeline,
             names=names,
@@ -174,11 +181,12 @@ def copy_without_end(
             warn=context.log.warning,
             settings=SettingsReports(
                 names,
-                pipeline.checks.interval.total_seconds(),
+                interval,
                 check=lambda topics: check_topic_settings(pipeline, source, target, topics),
                 verdicts=verdicts,
                 log=context.log.info,
             ),
+            freshness=freshness,
         )
         context.log.info(
             f"copying {pipeline.selection.describe()} until the next run of this job takes over. Terminated by hand, "

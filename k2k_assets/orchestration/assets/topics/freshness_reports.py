@@ -1,0 +1,63 @@
+"""Reports from inside a run that copies without end which topics are later than `sync.freshness`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from k2k_assets.core.topic_partition import TopicPartition, by_topic
+from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
+from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.status.freshness import check_keeps_up
+from k2k_assets.status.lag import PartitionLag
+from k2k_assets.verification.verdict import Judgement
+
+LOOK_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class FreshnessReports:
+    """Looks each half minute, and reports topics that have become late, or are late no more.
+
+    Attributes:
+        names: The pipeline's names.
+        limit: `sync.freshness` in seconds.
+        interval: Seconds after which every verdict is compared with the one that Dagster shows.
+        lags: Lag of some partitions.
+        verdicts: Receives the verdicts.
+    """
+
+    names: AssetNames
+    limit: float
+    interval: float
+    lags: Callable[[Mapping[TopicPartition, PartitionProgress]], Mapping[TopicPartition, PartitionLag]]
+    verdicts: VerdictSink
+    _next: float = 0.0
+    _next_of_all: float = 0.0
+    _reported: dict[str, Judgement] = field(default_factory=dict)
+
+    def report_when_due(self, progress: Progress, now: float) -> None:
+        """Looks if it is time.
+
+        Args:
+            progress: The progress of the copy.
+            now: Monotonic seconds.
+        """
+        if not progress.partitions or now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        if now >= self._next_of_all:
+            self._next_of_all = now + self.interval
+            self._reported.clear()
+        found = {
+            topic: verdict
+            for topic, lags in by_topic(self.lags(progress.partitions)).items()
+            if (verdict := check_keeps_up(topic, lags, self.limit, progress.paused.get(topic))) is not None
+        }
+        new = {topic: verdict for topic, verdict in found.items() if self._reported.get(topic) != verdict.judgement}
+        if new:
+            topics = {tp.topic for tp in progress.partitions}
+            self.verdicts.give_unless_shown(evaluations(freshness_check_keys(self.names, topics), new))
+            self._reported |= {topic: verdict.judgement for topic, verdict in new.items()}

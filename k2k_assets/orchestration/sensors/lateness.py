@@ -1,0 +1,86 @@
+"""Verdicts on `sync.freshness` where no run of the sync job gives them: a `k2k start` copies, or nothing does.
+
+Without them a check would stay green while nothing is copied. The tick asks the source only about partitions that lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+
+import dagster as dg
+
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.topic_partition import TopicPartition, by_topic
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations
+from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
+from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, Observation
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.status.freshness import check_keeps_up
+from k2k_assets.status.lag import PartitionLag
+from k2k_assets.status.lag_reader import read_lags
+from k2k_assets.verification.verdict import Verdict
+
+
+def lateness_events(
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    names: AssetNames,
+    seen: Observation,
+    shown: Collection[dg.AssetKey],
+    most: int,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The verdicts that differ from those that Dagster has; none without `sync.freshness`.
+
+    Args:
+        instance: Dagster's instance.
+        pipeline: The pipeline.
+        names: The pipeline's names.
+        seen: The clusters.
+        shown: Assets of the loaded definitions.
+        most: Most verdicts of one tick; the others follow with the next ticks.
+    """
+    limit = pipeline.sync.freshness
+    if limit is None:
+        return
+    checks = freshness_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
+    lags = _lags(pipeline, seen, checks)
+    verdicts = {
+        topic: verdict
+        for topic in checks
+        if (verdict := check_keeps_up(topic, lags.get(topic, {}), limit.total_seconds(), seen.paused.get(topic)))
+        is not None
+    }
+    new = dict(islice(_unknown(instance, checks, verdicts), most))
+    yield from evaluations(
+        checks, new, pipeline.files, newest_materializations(instance, [checks[topic] for topic in new])
+    )
+
+
+def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Mapping[str, Mapping[int, PartitionLag]]:
+    """Lag of the partitions; in seconds it is unknown where the source does not answer in time."""
+    found = {
+        TopicPartition(topic, n): PartitionLag(position, end, 0.0 if (position or 0) >= end else None)
+        for topic in topics
+        for n, (position, end) in enumerate(zip(seen.positions[topic], seen.ends[topic], strict=True))
+    }
+    if behind := {tp: lag.position for tp, lag in found.items() if lag.seconds is None}:
+        # A source that does not answer is asked again by a later tick.
+        with suppress(K2KError), both_clusters(pipeline, CALL_SECONDS) as (source, _):
+            found |= read_lags(pipeline, source, behind)
+    return by_topic(found)
+
+
+def _unknown(
+    instance: dg.DagsterInstance, checks: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict]
+) -> Iterator[tuple[str, Verdict]]:
+    """The verdicts that Dagster does not have, whoever gave its last ones."""
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([checks[topic] for topic in verdicts])
+    for topic, verdict in verdicts.items():
+        record = latest.get(checks[topic])
+        given = record.evaluation if record else None
+        if not isinstance(given, dg.AssetCheckEvaluation) or given.description != verdict.summary:
+            yield topic, verdict

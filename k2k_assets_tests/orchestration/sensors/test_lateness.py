@@ -1,0 +1,122 @@
+"""`sync.freshness` on real clusters: where nothing copies, where `k2k start` does, and by a click."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.coordination.liveness import Presence
+from k2k_assets.core.deadline import wait_until
+from k2k_assets.definitions import build_definitions
+from k2k_assets.discovery import Discovery
+from k2k_assets.orchestration.sensors import lateness, replication_sensor
+from k2k_assets.orchestration.sensors.observation import Observation
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
+from k2k_assets_tests.support.copies.copying import Running
+from k2k_assets_tests.support.dagster.sensor_ticks import Ticks
+
+HOUR_MS = 3_600_000
+LIMIT = {"freshness": "5 minutes"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    return tmp_path / "pipelines"
+
+
+def ticked(ticks: Ticks) -> list[dg.AssetCheckEvaluation]:
+    """What a tick says of late topics; Dagster is told as the daemon tells it."""
+    answer = ticks.tick()
+    assert isinstance(answer, dg.SensorResult)
+    for event in answer.asset_events:
+        ticks.instance.report_runless_asset_event(event)
+    checks = [event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+    return [check for check in checks if check.check_name.startswith("keeps_up")]
+
+
+@pytest.mark.integration
+def test_a_topic_is_late_until_it_is_copied(clusters: KafkaSandbox, place: Path) -> None:
+    source = clusters.source_servers
+    topic, quiet = (create_topic(source, unique(name)) for name in ("late", "quiet"))
+    old = int(time.time() * 1000) - HOUR_MS
+    produce(source, topic, [Record(value=b"%d" % n, timestamp=old) for n in range(5)])
+    ticks = Ticks(place, source, clusters.target_servers, [topic, quiet], sync=LIMIT)
+
+    late, fine = sorted(ticked(ticks), key=lambda check: check.asset_key.path[-1])
+    assert (late.asset_key, late.passed) == (ticks.names.topic_key(topic), False)
+    assert (late.description or "").startswith(f"records of {topic} wait for longer than sync.freshness, 5 min 0 s")
+    assert "1 h 0 min behind, lag 5" in str(late.metadata["k2k/offenders"].value)
+    assert (fine.asset_key, fine.passed) == (ticks.names.topic_key(quiet), True)
+    assert ticked(ticks) == [], "once"
+
+    running = Running(ticks.pipeline, 1)
+    running.await_copied(5)
+    told: list[dg.AssetCheckEvaluation] = []
+    wait_until(lambda: told.extend(ticked(ticks)) or told, 60, "the sensor to say that it is not late any more")
+    running.end()
+    assert [(check.asset_key, check.passed) for check in told] == [(ticks.names.topic_key(topic), True)]
+
+    produce(source, topic, [Record(value=b"again", timestamp=old)])
+    (clicked,) = by_click(ticks, topic)
+    assert not clicked.passed
+    assert "1 h 0 min behind, lag 1" in str(clicked.metadata["k2k/offenders"].value)
+
+
+def by_click(ticks: Ticks, topic: str) -> list[dg.AssetCheckEvaluation]:
+    """What the check itself says of a topic when somebody runs it alone."""
+    check = dg.AssetCheckKey(ticks.names.topic_key(topic), "keeps_up")
+    repository = build_definitions(ticks.folder).get_repository_def()
+    job = next(job for job in repository.get_all_jobs() if job.name.startswith("__ASSET_JOB"))
+    result = job.get_subset(asset_selection=frozenset(), asset_check_selection={check}).execute_in_process(
+        instance=ticks.instance
+    )
+    return result.get_asset_check_evaluations()
+
+
+def _observed(
+    monkeypatch: pytest.MonkeyPatch, positions: dict[str, int | None], instances: dict[str, Presence]
+) -> None:
+    def observe(pipeline: Pipeline) -> Observation:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        at = {topic: [position] for topic, position in positions.items()}
+        return Observation(found, {topic: [10] for topic in positions}, at, None, CommitLog(), instances)
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+
+
+def test_without_a_lag_the_source_is_not_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _observed(monkeypatch, {"a": 10}, {})
+    monkeypatch.setattr(lateness, "both_clusters", lambda *_: pytest.fail("it is asked"))
+    (check,) = ticked(Ticks(place, "s:9092", "t:9092", ["a"], sync=LIMIT))
+    assert check.passed
+
+
+def test_a_source_that_does_not_answer_changes_no_verdict(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lateness, "CALL_SECONDS", 0.5)
+    _observed(monkeypatch, {"a": 7, "b": 10}, {})
+    told = ticked(Ticks(place, "127.0.0.1:1", "127.0.0.1:1", ["a", "b"], sync=LIMIT))
+    assert [check.asset_key.path[-1] for check in told] == ["b"]
+
+
+def test_where_a_run_copies_it_tells_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instances: dict[str, Presence] = {}
+    _observed(monkeypatch, {"a": 10}, instances)
+    ticks = Ticks(place, "s:9092", "t:9092", ["a"], sync=LIMIT)
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    instances["i"] = Presence(sign=7, who="it", run=run.run_id)
+    assert ticked(ticks) == []
+
+
+def test_without_a_limit_there_is_no_such_check(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _observed(monkeypatch, {"a": 7}, {})
+    ticks = Ticks(place, "s:9092", "t:9092", ["a"])
+    assert ticked(ticks) == []
+    graph = build_definitions(ticks.folder).resolve_asset_graph()
+    assert "keeps_up" not in {check.name for check in graph.asset_check_keys}

@@ -9,7 +9,7 @@ move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 from dagster._core.definitions.data_version import (
@@ -64,6 +64,17 @@ def current_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | Non
     record = instance.get_latest_data_version_record(key)
     version = extract_data_version_from_entry(record.event_log_entry) if record else None
     return version.value if version else None
+
+
+def current_versions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, str]:
+    """The data version of the newest materialization of each of some assets, as far as they have one."""
+    found = {}
+    for record in instance.get_asset_records(assets):
+        newest = record.asset_entry.last_materialization_record
+        version = extract_data_version_from_entry(newest.event_log_entry) if newest else None
+        if version is not None:
+            found[record.asset_entry.asset_key] = version.value
+    return found
 
 
 def provenance_tags(version: str, code_version: str | None, inputs: Mapping[dg.AssetKey, str]) -> dict[str, str]:

@@ -109,6 +109,7 @@ class SyncCursor(WatchCursor):
         reported: Marks of the reported data versions of topics that `k2k start` copies.
         reported_at: Time of the report, seconds since the epoch.
         reported_last: The last topic of the report.
+        log_is_due: Whether the next tick reports the commit log.
         not_shown: A digest of the discovered topics and groups that the definitions lack; empty if none.
     """
 
@@ -117,6 +118,7 @@ class SyncCursor(WatchCursor):
     reported: str = ""
     reported_at: float = 0.0
     reported_last: str = ""
+    log_is_due: bool = False
     not_shown: str = ""
 
     @field_validator("stopped", "reported")

@@ -26,6 +26,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.report_schedule import FEWEST_AT_ONCE, report_interval, run_window
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.runs.run_tags import window_tags
+from k2k_assets.orchestration.sensors.commit_log_report import commit_log_report
 from k2k_assets.orchestration.sensors.lateness import lateness_events
 from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
 from k2k_assets.orchestration.sensors.marks import Marks
@@ -106,8 +107,12 @@ def replication_sensor(
             cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
             events += lateness_events(context.instance, pipeline, names, seen, shown, _MOST_AT_ONCE)
         if decision.others:
-            cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
-            events += reports
+            if cursor.log_is_due:  # in a tick of its own, because both take time where topics are many
+                events.append(commit_log_report(context.instance, names, seen, decision.others))
+                cursor = cursor.model_copy(update={"log_is_due": False})
+            else:
+                cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
+                events += reports
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})
         asked = _mappings_request(context.instance, pipeline, names, seen, clock, silent)
@@ -243,7 +248,8 @@ def _reported(
     due = [topic for topic in moved if not told.knows(topic)][:_MOST_AT_ONCE]
     if not due:
         due = sorted(moved, key=lambda topic: (topic <= cursor.reported_last, topic))[:FEWEST_AT_ONCE]
-        pause = report_interval(pipeline.sync.reports_per_day, [tuple(positions[topic].values()) for topic in due])
+        moving = [tuple(positions[topic].values()) for topic in due]
+        pause = report_interval(pipeline.sync.reports_per_day, moving, len(versions))
         if not due or 0 <= now - cursor.reported_at < pause:
             return cursor, []
     events: list[Event] = []
@@ -260,4 +266,6 @@ def _reported(
         events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
     told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)
     update = {"reported": told.packed, "reported_at": now, "reported_last": due[-1]}
+    # Once, not with each of the first ticks, where topics are many.
+    update["log_is_due"] = all(map(told.knows, versions))
     return cursor.model_copy(update=update), events

@@ -86,6 +86,7 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     dev.await_that(lambda: dev.is_over(click), 300, "a click on Materialize to be answered")
     assert "k2k/copied_by" in dev.materialized(click, dev.names.topic_key(orders)), "from the run that copies"
     assert dev.failed_runs() == []
+    assert [line for line in dev.said() if " object at 0x" in line] == [], "for people"
 
     (killed, worker) = dev.copying_worker()
     worker.kill()

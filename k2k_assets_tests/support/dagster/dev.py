@@ -105,6 +105,11 @@ class DagsterDev:
         """Terminates a run as the UI's button does."""
         DagsterGraphQLClient("127.0.0.1", port_number=self.port).terminate_run(run_id)
 
+    def said(self) -> list[str]:
+        """All lines of the logs of all runs."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            return [entry.user_message for run in instance.get_runs() for entry in instance.all_logs(run.run_id)]
+
     def shown(self) -> set[str]:
         """The topics that the UI shows assets of."""
         body = json.dumps({"query": "{assetNodes{assetKey{path}}}"}).encode()
@@ -147,11 +152,19 @@ class DagsterDev:
         self._process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(30)
+        self._kill(children)
+
+    def kill(self) -> None:
+        """Kills it with all that it has started: nobody can say anything any more."""
+        self._kill(psutil.Process(self._process.pid).children(recursive=True))
+
+    def _kill(self, children: Sequence[psutil.Process]) -> None:
         self._process.kill()
         for process in children:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(children, timeout=10)
+        self._process.wait(10)
         self._log.close()
 
 

@@ -15,6 +15,7 @@ from k2k_assets.cli.main import run as k2k
 from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
+from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded, FunctionKeepsCrashing
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.functions import child
@@ -204,6 +205,29 @@ def test_an_import_that_does_not_end_stops_its_topics_and_no_other(
     assert copy(pipeline).stopped == {}
     for topic in (one, two):
         assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+
+
+@MODES
+def test_headers_that_are_no_text_stop_their_topic_and_no_other(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """Reading them raises; it is an error of the function, which its process tells."""
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode)
+    written = produce(clusters.source_servers, topic, values(20, at_7=b"no text"))
+    produce(clusters.source_servers, other, values(60))
+    outcome = copy(pipeline, cores=1)
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, TransformFailed)
+    assert reason.offset == written[7][1]
+    assert "a column headers that is not valid" in reason.words
+    assert outcome.stopped.keys() == {topic}
+    assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"VALUE %d" % n for n in range(7)]
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(60)
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
 
 
 @MODES

@@ -34,6 +34,8 @@ def upper(records: pa.RecordBatch) -> pa.RecordBatch:
             os._exit(3)
         if value == b"segfault":
             ctypes.string_at(0)
+        if value == b"no text":
+            return with_headers_that_are_no_text(records)
         if value.startswith(b"often "):
             now_and_then()
         if value.startswith(b"now and then "):
@@ -47,6 +49,15 @@ def once(marker: Path) -> None:
     if not marker.exists():
         marker.touch()
         os._exit(9)
+
+
+def with_headers_that_are_no_text(records: pa.RecordBatch) -> pa.RecordBatch:
+    """As of somebody who makes keys of bytes, and does not look whether they are UTF-8."""
+    wanted = records.schema.field("headers").type
+    keys, values = pa.array([b"\\xff"] * len(records)).view(pa.string()), records.column("value")
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(wanted.value_type))
+    headers = pa.ListArray.from_arrays(pa.array(range(len(records) + 1), pa.int32()), structs).cast(wanted)
+    return records.set_column(6, records.schema.field("headers"), headers)
 
 
 def now_and_then() -> None:

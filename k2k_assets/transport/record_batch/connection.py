@@ -14,7 +14,7 @@ import numpy as np
 
 from k2k_assets.transport.record_batch import control_messages as messages
 from k2k_assets.transport.record_batch import fetch_messages
-from k2k_assets.transport.record_batch.control_messages import ASKED_VERSIONS, VersionRange
+from k2k_assets.transport.record_batch.control_messages import ASKED_VERSIONS, SpokenVersions
 from k2k_assets.transport.record_batch.errors import (
     AnswerTooLarge,
     ConnectionLost,
@@ -24,7 +24,7 @@ from k2k_assets.transport.record_batch.errors import (
 )
 from k2k_assets.transport.record_batch.primitives import NO_TAGS, Reader
 from k2k_assets.transport.record_batch.resolver import resolved
-from k2k_assets.transport.record_batch.settings import Address, SourceSettings
+from k2k_assets.transport.record_batch.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.tasks import READ, WRITE, Task, Wait
 
 _HEADER: Final = struct.Struct(">hhi")
@@ -46,13 +46,12 @@ class BrokerConnection:
         settings: How it is opened.
 
     Attributes:
-        fetch_version: Version of Fetch that both sides speak, once it is open.
+        spoken: What the broker speaks, once it is open.
     """
 
-    def __init__(self, address: Address, settings: SourceSettings) -> None:
+    def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
-        self.fetch_version = fetch_messages.OLDEST
-        self._versions: dict[int, VersionRange] = {}
+        self.spoken = SpokenVersions()
         self._settings = settings
         self._sock: socket.socket | None = None
         self._correlation = 0
@@ -95,10 +94,42 @@ class BrokerConnection:
         Raises:
             ConnectionLost: No answer, or none that can be one. The connection is closed.
         """
-        if time.monotonic() >= self._sign_in_at:
-            yield from self._sign_in(time.monotonic() + self._settings.answer_seconds)
+        yield from self.sign_in_if_due()
         deadline = time.monotonic() + self._settings.answer_seconds + held_back
         return (yield from self._ask(api, version, body, limit, deadline))
+
+    @property
+    def has_to_sign_in(self) -> bool:
+        """Whether its credentials have to be shown again before the next request."""
+        return time.monotonic() >= self._sign_in_at
+
+    def sign_in_if_due(self) -> Task[None]:
+        """Shows the credentials again if their time ends; no answer may be under way."""
+        if self.has_to_sign_in:
+            yield from self._sign_in(time.monotonic() + self._settings.answer_seconds)
+
+    def header(self, api: int, version: int, size: int) -> tuple[int, bytes]:
+        """What comes before the body of a request that somebody else sends.
+
+        Args:
+            api: The API; a flexible version of it.
+            version: Its version.
+            size: Bytes of the body.
+
+        Returns:
+            The number that the answer bears, and the header with the length of all.
+        """
+        correlation, header = self._header(api, version, flexible=True)
+        return correlation, _LENGTH.pack(len(header) + size) + header
+
+    @property
+    def sock(self) -> socket.socket:
+        """Its socket.
+
+        Raises:
+            ConnectionLost: It is closed.
+        """
+        return self._opened()
 
     def close(self) -> None:
         """Closes it at once."""
@@ -156,21 +187,32 @@ class BrokerConnection:
     def _learn_versions(self, deadline: float) -> Task[None]:
         api = messages.API_VERSIONS
         answer = yield from self._ask(api, ASKED_VERSIONS[api], messages.api_versions(), SMALL_ANSWER, deadline)
-        error, self._versions = messages.read_api_versions(answer)
-        if error:
+        self.spoken = messages.read_api_versions(answer)
+        if self.spoken.error:
+            error = self.spoken.error
             raise NotByBatches([f"the broker {self} does not say which versions it speaks (error {error})"])
         for api, version in ASKED_VERSIONS.items():
             if "Sasl" not in messages.NAMES[api] or self._settings.mechanism is not None:
-                self._ensure(api, version, version)
-        self.fetch_version = self._ensure(messages.FETCH, fetch_messages.OLDEST, fetch_messages.NEWEST)
+                self.version_of(api, version, version)
+        self.version_of(messages.FETCH, fetch_messages.OLDEST, fetch_messages.NEWEST)
 
-    def _ensure(self, api: int, oldest: int, newest: int) -> int:
-        """The newest version of an API that both sides speak.
+    @property
+    def fetch_version(self) -> int:
+        """Version of Fetch that both sides speak."""
+        return self.version_of(messages.FETCH, fetch_messages.OLDEST, fetch_messages.NEWEST)
+
+    def version_of(self, api: int, oldest: int, newest: int) -> int:
+        """The newest version of an API that both sides speak, once it is open.
+
+        Args:
+            api: The API.
+            oldest: The oldest version that is spoken here.
+            newest: The newest one.
 
         Raises:
             NotByBatches: There is none.
         """
-        found = self._versions.get(api)
+        found = self.spoken.by_api.get(api)
         if found is None or found.newest < oldest or found.oldest > newest:
             has = "not at all" if found is None else f"in versions {found.oldest} to {found.newest}"
             needed = f"{oldest} to {newest} are" if newest > oldest else f"{newest} is"
@@ -211,22 +253,26 @@ class BrokerConnection:
         return (yield from self._ask(api, ASKED_VERSIONS[api], body, SMALL_ANSWER, deadline))
 
     def _ask(self, api: int, version: int, body: bytes, limit: int, deadline: float) -> Task[memoryview]:
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        client = self._settings.client_id.encode()
         flexible = api != messages.SASL_HANDSHAKE
-        header = _HEADER.pack(api, version, self._correlation) + struct.pack(">h", len(client)) + client
-        request = header + (NO_TAGS if flexible else b"") + body
+        correlation, header = self._header(api, version, flexible)
+        request = header + body
         try:
             yield from self._send(_LENGTH.pack(len(request)) + request, deadline)
             answer = yield from self._receive(limit, deadline)
             # The answer about versions is one that old clients can read, too.
-            return _body(answer, self._correlation, flexible and api != messages.API_VERSIONS)
+            return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
         except OSError as error:
             self.close()
             raise ConnectionLost(f"{self}: {error}") from None
         except BaseException:  # also when the task ends here: half an answer cannot be read on
             self.close()
             raise
+
+    def _header(self, api: int, version: int, flexible: bool) -> tuple[int, bytes]:
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        client = self._settings.client_id.encode()
+        header = _HEADER.pack(api, version, self._correlation) + struct.pack(">h", len(client)) + client
+        return self._correlation, header + (NO_TAGS if flexible else b"")
 
     def _send(self, content: bytes, deadline: float) -> Task[None]:
         left = memoryview(content)
@@ -279,7 +325,17 @@ class BrokerConnection:
         yield Wait(deadline, self._opened(), events)
 
 
-def _body(answer: memoryview, correlation: int, flexible: bool) -> memoryview:
+def body_of(answer: memoryview, correlation: int, flexible: bool = True) -> memoryview:
+    """The body of an answer.
+
+    Args:
+        answer: All of it, behind its length.
+        correlation: The number of the request.
+        flexible: Whether its header has tagged fields.
+
+    Raises:
+        ProtocolError: It answers another request.
+    """
     reader = Reader(answer)
     found = reader.int32()
     if found != correlation:

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.primitives import NO_TAGS, Reader, array, data, old_text, text
 
-API_VERSIONS, METADATA, LIST_OFFSETS, FETCH = 18, 3, 2, 1
+API_VERSIONS, METADATA, LIST_OFFSETS, FETCH, PRODUCE = 18, 3, 2, 1, 0
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 10, 22, 24, 26
 
 NAMES = {
     API_VERSIONS: "ApiVersions",
     METADATA: "Metadata",
     LIST_OFFSETS: "ListOffsets",
     FETCH: "Fetch",
+    PRODUCE: "Produce",
     SASL_HANDSHAKE: "SaslHandshake",
     SASL_AUTHENTICATE: "SaslAuthenticate",
+    FIND_COORDINATOR: "FindCoordinator",
+    INIT_PRODUCER_ID: "InitProducerId",
+    ADD_PARTITIONS_TO_TXN: "AddPartitionsToTxn",
+    END_TXN: "EndTxn",
 }
 """Kafka's names of them."""
 
 ASKED_VERSIONS = {API_VERSIONS: 3, METADATA: 12, LIST_OFFSETS: 6, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2}
-"""The one version of each that is spoken here; Fetch has several."""
+"""The one version that is spoken here of each request that any connection may need; others have several."""
 
 EARLIEST, LATEST = -2, -1
 """For `list_offsets`."""
 
 _NO_ID = bytes(16)
 _UNSUPPORTED_VERSION = 35
+_FINALIZED_FEATURES = 2
+_OF_TRANSACTIONS = "transaction.version"
 
 
 class VersionRange(NamedTuple):
@@ -45,19 +53,53 @@ def api_versions() -> bytes:
     return text("k2k-assets") + text("1") + NO_TAGS
 
 
-def read_api_versions(answer: memoryview) -> tuple[int, dict[int, VersionRange]]:
-    """Error code, and versions by API."""
+@dataclass(frozen=True, slots=True)
+class SpokenVersions:
+    """What a broker speaks.
+
+    Attributes:
+        error: Error code.
+        by_api: Versions by API.
+        of_transactions: Level of the cluster's feature `transaction.version`: 2 where each transaction has an epoch of
+            its own (KIP-890).
+    """
+
+    error: int = 0
+    by_api: dict[int, VersionRange] = field(default_factory=dict)
+    of_transactions: int = 0
+
+
+def read_api_versions(answer: memoryview) -> SpokenVersions:
+    """Reads the answer to `api_versions`."""
     reader = Reader(answer)
     error = reader.int16()
     if error == _UNSUPPORTED_VERSION:
-        return error, {}  # it is in the oldest format then
+        return SpokenVersions(error)  # it is in the oldest format then
 
     def version() -> tuple[int, VersionRange]:
         found = reader.int16(), VersionRange(reader.int16(), reader.int16())
         reader.tags()
         return found
 
-    return error, dict(reader.array(version))
+    by_api = dict(reader.array(version))
+    reader.int32()  # throttle time
+    features = _features(reader.tags().get(_FINALIZED_FEATURES))
+    return SpokenVersions(error, by_api, features.get(_OF_TRANSACTIONS, 0))
+
+
+def _features(tag: memoryview | None) -> dict[str, int]:
+    """The level of each feature that the whole cluster has."""
+    if tag is None:
+        return {}
+    reader = Reader(tag)
+
+    def feature() -> tuple[str, int]:
+        found = reader.text() or "", reader.int16()
+        reader.int16()  # lowest level
+        reader.tags()
+        return found
+
+    return dict(reader.array(feature))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from k2k_assets.transport.record_batch import control_messages as messages
 from k2k_assets.transport.record_batch.connection import BrokerConnection
 from k2k_assets.transport.record_batch.control_messages import ASKED_VERSIONS, METADATA, Metadata
 from k2k_assets.transport.record_batch.errors import ConnectionLost
-from k2k_assets.transport.record_batch.settings import Address, SourceSettings
+from k2k_assets.transport.record_batch.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.tasks import Task
 
 
@@ -23,7 +23,7 @@ class MetadataClient:
         brokers: Host and port of each known broker, by node id.
     """
 
-    def __init__(self, settings: SourceSettings) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
         self.brokers: dict[int, Address] = {}
         self._settings = settings
         self._connection: BrokerConnection | None = None

@@ -58,18 +58,15 @@ _WITHOUT_EFFECT = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSettings:
-    """Settings of a source that reads batches.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """How brokers are connected to.
 
     Attributes:
         servers: Bootstrap addresses.
         tls: None for plain connections.
         mechanism: How it signs in; None if it does not.
         client_id: What brokers call this client.
-        limits: How much is asked for.
-        queued: So many bytes are fetched ahead.
-        largest_answer: A longer answer is refused, in bytes.
         answer_seconds: Longest wait for an answer, beyond the time for which the broker may hold it back.
         setup_seconds: Longest time from a connection's begin until it is signed in.
         backoff: Pause before the second attempt to connect, and the longest pause, in seconds.
@@ -80,13 +77,25 @@ class SourceSettings:
     tls: TlsSettings | None
     mechanism: Mechanism | None
     client_id: str
-    limits: FetchLimits
-    queued: int
-    largest_answer: int
     answer_seconds: float
     setup_seconds: float
     backoff: tuple[float, float]
     keep_alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings(ConnectionSettings):
+    """Settings of a source that reads batches.
+
+    Attributes:
+        limits: How much is asked for.
+        queued: So many bytes are fetched ahead.
+        largest_answer: A longer answer is refused, in bytes.
+    """
+
+    limits: FetchLimits
+    queued: int
+    largest_answer: int
 
 
 def settings_of(properties: Mapping[str, object], buffer_bytes: int | None = None) -> SourceSettings:
@@ -126,17 +135,17 @@ def settings_of(properties: Mapping[str, object], buffer_bytes: int | None = Non
     if reasons:
         raise NotByBatches(reasons)
     return SourceSettings(
-        servers,
-        tls,
-        mechanism,
-        given.get("client.id", "k2k-assets"),
-        FetchLimits(numbers.wait_ms, numbers.least, numbers.most, numbers.of_partition),
-        numbers.queued,
-        max(numbers.largest_answer, numbers.most + _FRAME_MARGIN),
-        numbers.answer_ms / 1000,
-        numbers.setup_ms / 1000,
-        (numbers.backoff_ms / 1000, max(numbers.backoff_ms, numbers.longest_backoff_ms) / 1000),
-        given.get("socket.keepalive.enable", "false").lower() == "true",
+        servers=servers,
+        tls=tls,
+        mechanism=mechanism,
+        client_id=given.get("client.id", "k2k-assets"),
+        limits=FetchLimits(numbers.wait_ms, numbers.least, numbers.most, numbers.of_partition),
+        queued=numbers.queued,
+        largest_answer=max(numbers.largest_answer, numbers.most + _FRAME_MARGIN),
+        answer_seconds=numbers.answer_ms / 1000,
+        setup_seconds=numbers.setup_ms / 1000,
+        backoff=(numbers.backoff_ms / 1000, max(numbers.backoff_ms, numbers.longest_backoff_ms) / 1000),
+        keep_alive=given.get("socket.keepalive.enable", "false").lower() == "true",
     )
 
 

@@ -20,7 +20,7 @@ from kio.serial import entity_writer
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch import control_messages as messages
 from k2k_assets.transport.record_batch import fetch_messages
-from k2k_assets.transport.record_batch.control_messages import LeaderOf, TopicMetadata
+from k2k_assets.transport.record_batch.control_messages import LeaderOf, SpokenVersions, TopicMetadata, VersionRange
 from k2k_assets.transport.record_batch.errors import ProtocolError
 from k2k_assets.transport.record_batch.fetch_messages import Aborted, FetchedPartition, FetchLimits, FetchPosition
 from k2k_assets_tests.support.suite.properties import examples
@@ -148,7 +148,7 @@ def test_versions() -> None:
     assert messages.api_versions() == _packed(asked)
     keys = (schema.ApiVersion(api_key=1, min_version=4, max_version=18),)
     packed = _packed(schema.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=keys, throttle_time=timedelta(0)))
-    assert messages.read_api_versions(memoryview(packed)) == (0, {1: (4, 18)})
+    assert messages.read_api_versions(memoryview(packed)) == SpokenVersions(0, {1: VersionRange(4, 18)})
 
 
 def test_log_ends() -> None:

@@ -196,6 +196,14 @@ class Chunk:
         count = bisect_left(self.records.offsets(), offset)
         return replace(self, records=self.columns().before(count)) if count else None
 
+    def only(self, kept: Sequence[bool]) -> Chunk:
+        """A chunk of some of its records, with all else as it is.
+
+        Args:
+            kept: Whether a record is in it, for each of them; at least one is.
+        """
+        return replace(self, records=self.columns().select(kept))
+
     def readable(self) -> tuple[Chunk | None, StopReason | None]:
         """Decodes the chunk up to the first unreadable record.
 
@@ -232,14 +240,18 @@ class Sent:
 
     Args:
         chunk: The chunk, routed.
+
+    Attributes:
+        batches: In so many batches it was sent, where the sink knows that: records of others may come between two.
     """
 
-    __slots__ = ("_offsets", "count", "first_offset", "last_offset", "source", "target_topic")
+    __slots__ = ("_offsets", "batches", "count", "first_offset", "last_offset", "source", "target_topic")
 
     def __init__(self, chunk: Chunk) -> None:
         self.source = chunk.source
         self.target_topic = chunk.target_topic
         self.count = chunk.count
+        self.batches = 1
         self.first_offset, self.last_offset = chunk.first_offset, chunk.last_offset
         # Eight bytes for each offset, and only if the source has gaps.
         self._offsets = None if chunk.contiguous else array("q", chunk.records.offsets())

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets.transport.factory import RECORDS, SOURCES, TRANSPORTS
+from k2k_assets.transport.factory import BATCHES, RECORDS, SOURCES, TRANSPORTS
 from k2k_assets_tests.transport.conformance.ends import Ends, FakeEnds, RealEnds
 
 FAKE = "fake"
-REAL = [pytest.param(name, id=name, marks=pytest.mark.integration) for name in TRANSPORTS]
+REAL = [pytest.param(name, id=name.replace(" ", "-"), marks=pytest.mark.integration) for name in TRANSPORTS]
 REAL_SOURCES = [pytest.param(name, id=name.replace(" ", "-"), marks=pytest.mark.integration) for name in SOURCES]
-IN_BOTH_MODES = [
-    pytest.param((name, mode), id=f"{name}-{mode}", marks=pytest.mark.integration)
+MODES = {RECORDS: ("enabled", "disabled"), BATCHES: ("enabled",)}
+IN_EACH_MODE = [
+    pytest.param((name, mode), id=f"{name.replace(' ', '-')}-{mode}", marks=pytest.mark.integration)
     for name in TRANSPORTS
-    for mode in ("enabled", "disabled")
+    for mode in MODES[name]
 ]
 
 
@@ -39,7 +40,7 @@ def source_ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     return RealEnds(RECORDS, request.getfixturevalue("clusters"), tmp_path, source=request.param)
 
 
-@pytest.fixture(params=[pytest.param((FAKE, "enabled"), id=FAKE), *IN_BOTH_MODES])
+@pytest.fixture(params=[pytest.param((FAKE, "enabled"), id=FAKE), *IN_EACH_MODE])
 def ends_in_each_mode(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     """Exactly once and at least once; the fake one only knows transactions."""
     name, mode = request.param

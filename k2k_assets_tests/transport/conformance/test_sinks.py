@@ -12,6 +12,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, RetryAtOnce, Undeliverable
+from k2k_assets.transport.factory import BATCHES
 from k2k_assets.transport.interface import Sinks
 from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, create_topic, produce, read_all, set_config, unique
 from k2k_assets_tests.transport.conformance.ends import BATCH_BYTES, Ends, RealEnds, all_read, pairs, write_all
@@ -152,6 +153,18 @@ def test_a_record_that_the_target_refuses_is_named_and_nothing_is_committed(
     assert refusal.index is not None
     assert (refusal.final, refusal.sent.offsets[refusal.index], refusal.sent.source) == (True, 3, ends.source)
     assert refusal.size >= 20_000
+    assert ends.copied() == []
+
+
+@pytest.mark.integration
+def test_a_record_that_is_refused_among_others_is_named(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """The topic takes smaller batches than when the copy was planned. librdkafka refuses the first one of the batch."""
+    ends = RealEnds(BATCHES, clusters, tmp_path)
+    records = [(b"small", b"value"), (b"large", randbytes(20_000)), (b"small", b"value")]
+    produce(clusters.source_servers, ends.source.topic, records, 0)
+    set_config(clusters.target_servers, ends.target_topic, "max.message.bytes", "10000")
+    refusal = _refusal(ends.transport.open_sinks(True, BATCH_BYTES), ends, all_read(ends))
+    assert (refusal.final, refusal.index, refusal.sent.source) == (True, 1, ends.source)
     assert ends.copied() == []
 
 

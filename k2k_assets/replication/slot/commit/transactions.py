@@ -80,9 +80,9 @@ class Transactions:
             self.opened = now
         if chunk.count:
             self.begin()
-            self._sink.write(chunk)
+            sent = self._sink.write(chunk)
             self.records += chunk.count
-            self.possible_runs += 1 if chunk.contiguous and self._one_stretch else chunk.count
+            self.possible_runs += sent.batches if chunk.contiguous and self._one_stretch else chunk.count
         for aside in chunk.aside:
             self.begin()
             self._sink.write_aside(aside)

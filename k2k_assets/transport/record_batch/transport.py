@@ -1,0 +1,74 @@
+"""The transport that moves whole record batches, undecoded where it can."""
+
+from __future__ import annotations
+
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.transport.capabilities import Capabilities
+from k2k_assets.transport.client_statistics import ClientStatistics
+from k2k_assets.transport.interface import SINK_SECONDS, ControlWriter, Sink, Sinks, Source
+from k2k_assets.transport.record_batch.batch_control_writer import BatchControlWriter
+from k2k_assets.transport.record_batch.batch_sink import BatchSink
+from k2k_assets.transport.record_batch.errors import NotByBatches
+from k2k_assets.transport.record_batch.sink_settings import SinkSettings, sink_settings_of
+from k2k_assets.transport.record_batch.slot_tactics import SlotTactics
+from k2k_assets.transport.record_batch.source import BatchSource
+from k2k_assets.transport.record_batch.transactional_producer import TransactionalProducer
+
+
+class BatchTransport:
+    """Copies record batches in transactions.
+
+    Args:
+        pipeline: Has the settings of the clients.
+        statistics: Nothing here makes any.
+    """
+
+    capabilities = Capabilities(
+        needs_decoding=False, keeps_batches=True, reports_batches=True, knows_commit_outcome=True
+    )
+
+    def __init__(self, pipeline: Pipeline, statistics: ClientStatistics | None = None) -> None:
+        del statistics
+        self._pipeline = pipeline
+
+    def open_source(self, buffer_bytes: int | None = None) -> Source:
+        return BatchSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes)
+
+    def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
+        if not self._pipeline.features.exactly_once:
+            raise NotByBatches(["features.exactlyOnce is disabled"])
+        return BatchSinks(self._settings(SINK_SECONDS), lone_writer, batch_bytes)
+
+    def open_control_writer(self, transactional_id: str) -> ControlWriter:
+        return BatchControlWriter(self._settings(SINK_SECONDS), transactional_id)
+
+    def claim(self, transactional_id: str, timeout: float, step: str) -> None:
+        producer = TransactionalProducer(self._settings(timeout), transactional_id, timeout)
+        try:
+            producer.open(step)
+        finally:
+            producer.close()
+
+    def _settings(self, timeout: float) -> SinkSettings:
+        return sink_settings_of(self._pipeline.client_properties("target", "producer"), timeout)
+
+
+class BatchSinks:
+    """Opens the sinks of one slot.
+
+    Args:
+        settings: How brokers are connected to, and how batches are written.
+        lone_writer: Whether no other source partition feeds the target partitions.
+        batch_bytes: The largest batch that all target topics accept.
+    """
+
+    def __init__(self, settings: SinkSettings, lone_writer: bool, batch_bytes: int) -> None:
+        self._settings = settings
+        self._tactics = SlotTactics(lone_writer, batch_bytes)
+
+    def open_sink(self, transactional_id: str) -> Sink:
+        self._tactics.begin_session()
+        return BatchSink(self._settings, transactional_id, self._tactics)
+
+    def close(self, discard: bool) -> None:
+        """Does nothing: no client outlives a session."""

@@ -11,9 +11,11 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind
 from k2k_assets.control.mapping_records import MappingRecord
@@ -28,9 +30,14 @@ from k2k_assets.replication.driver.progress import Progress
 from k2k_assets.replication.driver.replicate import replicate_with
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot import slot as slot_module
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.client_statistics import ClientStatistics
+from k2k_assets.transport.factory import RECORDS, TRANSPORTS
+from k2k_assets.transport.interface import Transport
+from k2k_assets.transport.record_batch.batch_sink import BatchSink
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
 
 # Separate processes start quickly: they are forked from one that has imported everything and has no threads.
@@ -157,12 +164,26 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
     return run, kill
 
 
-def dying_first(step: str, occurrence: int) -> Runner:
+def copying_by(transport: str) -> AbstractContextManager[object]:
+    """Lets slots of this process copy by a transport, whatever their pipeline says.
+
+    Args:
+        transport: As the factory knows it.
+    """
+
+    def made(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
+        return TRANSPORTS[transport](pipeline, statistics)
+
+    return patch.object(slot_module, "transport_of", made)
+
+
+def dying_first(step: str, occurrence: int, transport: str = RECORDS) -> Runner:
     """A runner whose first slots die by SIGKILL at a step of their sink; later ones live.
 
     Args:
         step: See `DyingSink`.
         occurrence: At which call of that step, from 1.
+        transport: By which they copy, as the factory knows it.
     """
     lives = 0
 
@@ -170,8 +191,9 @@ def dying_first(step: str, occurrence: int) -> Runner:
         nonlocal lives
         lives += 1
         if lives > 1:
-            return in_threads(plans)
-        workers = [PROCESSES.Process(target=_copy_and_die, args=(plan, step, occurrence)) for plan in plans]
+            with copying_by(transport):
+                return in_threads(plans)
+        workers = [PROCESSES.Process(target=_copy_and_die, args=(plan, step, occurrence, transport)) for plan in plans]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -185,19 +207,24 @@ def dying_first(step: str, occurrence: int) -> Runner:
     return run
 
 
-def _copy_and_die(plan: SlotPlan, step: str, occurrence: int) -> None:
+def _copy_and_die(plan: SlotPlan, step: str, occurrence: int, transport: str) -> None:
     make = Slot._sink
 
     def dying(self: Slot) -> Any:
         return DyingSink(make(self), step, occurrence)
 
     Slot._sink = dying  # type: ignore[method-assign]
-    copy_slot(plan)
+    with copying_by(transport):
+        copy_slot(plan)
 
 
 def flush_transaction(sink: Any, seconds: float) -> None:
     """Sends what is queued in a sink's open transaction; at least once that is its control records'."""
-    getattr(sink, "_control", sink)._producer.flush(seconds)
+    if isinstance(sink, BatchSink):
+        sink._queue_controls()
+        sink._producer.flush()
+    else:
+        getattr(sink, "_control", sink)._producer.flush(seconds)
 
 
 class DyingSink:

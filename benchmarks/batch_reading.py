@@ -84,7 +84,7 @@ def main() -> None:
         servers = lab.sandbox.source_servers
         for written in WRITTEN:
             create_topic(lab.source, written.topic, PARTITIONS)
-            _write(servers, written)
+            write(servers, written)
         report.progress("the topics are full")
         rows = [[name, *(_cell(servers, written, read) for written in WRITTEN)] for name, read in READINGS.items()]
     how = f"Microseconds of CPU a record, MB of values a second of a core; {PARTITIONS} partitions, median of {REPEAT}"
@@ -105,7 +105,12 @@ def _cell(servers: str, written: Written, read: Reading) -> str:
     return f"{seconds / written.records * 1e6:.3f} ({written.records * written.size / seconds / 1e6:,.0f} MB/s)"
 
 
-def _write(servers: str, written: Written) -> None:
+def write(servers: str, written: Written) -> None:
+    """Fills a topic, in large batches.
+
+    Raises:
+        TimeoutError: The broker does not take it.
+    """
     producer = Producer({"bootstrap.servers": servers, **LOAD_SETTINGS, "compression.type": written.codec})
     rng, deadline = random.Random(written.records), Deadline(_SECONDS)
     letters = "".join(rng.choices(string.ascii_letters, k=1_000_000)).encode()

@@ -15,7 +15,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
-from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
+from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.permissions.group_check import missing_on_groups
@@ -82,7 +82,7 @@ def failback_plans(
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
-        target_logs = offsets_where_led(target, pipe.copied.ends, "latest").offsets
+        target_logs = target.led_offsets(pipe.copied.ends, "latest").offsets
         return plan_failback(
             on_target.groups,
             on_source.groups,
@@ -182,7 +182,7 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, target: Clu
     if reverse and reverse.features.exactly_once:
         return pipe
     # Read after the cut: so unmapped copies on the source are of records below these ends.
-    ends = offsets_where_led(target, mappings.mapped, "latest").offsets
+    ends = target.led_offsets(mappings.mapped, "latest").offsets
     exactly_once = () if reverse else {tp for tp, s in mappings.mapped.items() if is_exactly_once(mappings.ways_of(s))}
     return replace(pipe, copied=replace(pipe.copied, source_ends=ends), exactly_once=exactly_once)
 

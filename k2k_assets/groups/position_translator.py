@@ -10,7 +10,6 @@ from k2k_assets.groups.followed import FollowedMappings, MayUse
 from k2k_assets.groups.other_mappings import ensure_one_mapping_each
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends, GroupOffsets
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState
@@ -105,8 +104,8 @@ class PositionTranslator:
         """
         copied = self._mappings.cut()
         # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
-        source_ends, without_end = offsets_where_led(self._source, self._mappings.mapped, self._pipeline.readable_end)
-        source_logs, without_log = offsets_where_led(self._source, source_ends, "latest")
+        source_ends, without_end = self._source.led_offsets(self._mappings.mapped, self._pipeline.readable_end)
+        source_logs, without_log = self._source.led_offsets(source_ends, "latest")
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
@@ -125,7 +124,7 @@ class PositionTranslator:
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
         # Records that were mapped after L was taken can be read by now.
-        now = offsets_where_led(self._target, copied.ends, "stable").offsets
+        now = self._target.led_offsets(copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
         offline = {**copied.offline_partitions, **without_end, **without_log}
         shared = self._shared(answers, copied.topic_ids, other_way) if other_way else {}

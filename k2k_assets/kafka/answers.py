@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -53,14 +53,10 @@ class NoLeader(ClusterUnreachable):
     Args:
         cluster: The cluster's name in errors.
         why: The last error of each partition.
-
-    Attributes:
-        reasons: The message for each partition.
     """
 
     def __init__(self, cluster: str, why: Mapping[TopicPartition, str]) -> None:
         super().__init__(_no_leader(cluster, why))
-        self.reasons = reasons(cluster, why)
 
 
 def reasons(cluster: str, why: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
@@ -118,6 +114,18 @@ class ClusterAnswers(Generic[T]):
         return answers
 
 
+class SettledAnswers(NamedTuple, Generic[T]):
+    """What has come of a question about many partitions when it is asked no more.
+
+    Attributes:
+        found: The answers.
+        offline: Partitions without an answer, with the message for each.
+    """
+
+    found: dict[TopicPartition, T]
+    offline: dict[TopicPartition, str]
+
+
 class AskedCluster(Protocol):
     """The part of `Cluster` that this module needs.
 
@@ -136,49 +144,46 @@ def ask_until_settled(
     cluster: AskedCluster,
     wanted: Collection[TopicPartition],
     ask: Callable[[Collection[TopicPartition]], ClusterAnswers[T]],
-    without_leader: dict[TopicPartition, str] | None,
-    patience: float | None,
-) -> dict[TopicPartition, T]:
+    all_needed: bool,
+    patience: float,
+) -> SettledAnswers[T]:
     """Repeats a question while leaders are being elected or connections break, as after a creation or a restart.
 
     Args:
         cluster: The cluster to ask.
         wanted: The partitions to ask about.
         ask: Asks about some of the partitions.
-        without_leader: Gets the partitions without an answer, with the reasons, if others have answers. None: answers
-            for all partitions are needed.
-        patience: Seconds to wait for leaders once a broker has answered; 0: ask once; None: the cluster's time-out.
+        all_needed: Whether the answers for all partitions are needed.
+        patience: Seconds to wait for leaders once a broker has answered; 0: ask once.
 
     Raises:
-        NoLeader: Answers are missing: some of those that are needed, or all of them.
+        NoLeader: Answers that are needed are missing.
         Unanswered: No broker gave any answer.
         ClusterUnreachable: No broker answers.
         Refused: A broker refuses an answer.
     """
     found: dict[TopicPartition, T] = {}
     missing: Collection[TopicPartition] = wanted
-    seconds = cluster.timeout if patience is None else patience
-    deadline, heard = Deadline(cluster.timeout if seconds else 0), without_leader is None
+    deadline, heard = Deadline(cluster.timeout if patience else 0), all_needed
     while True:
         answers = ask(missing)
         if not heard and (answers.found or answers.is_offline):
             # Until now the whole cluster may have been away; from now on only single leaders are missing.
-            deadline, heard = Deadline(seconds), True
+            deadline, heard = Deadline(patience), True
         found |= answers.found
         missing = answers.failed
         if not missing:
-            return found
+            return SettledAnswers(found, {})
         if deadline.expired():
             break
         time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         # Without this the client goes on with the leaders and leader epochs that it knows.
         cluster.topics()
-    if without_leader is not None and found:
-        without_leader.update(reasons(str(cluster), answers.failed))
-        return found
-    if found or answers.is_offline:
+    if not found and not answers.is_offline:
+        raise Unanswered
+    if all_needed:
         raise NoLeader(str(cluster), answers.failed)
-    raise Unanswered
+    return SettledAnswers(found, reasons(str(cluster), answers.failed))
 
 
 def in_thread(function: Callable[[], T]) -> Future[T]:

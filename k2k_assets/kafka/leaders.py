@@ -7,27 +7,14 @@ from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.cluster_offsets import Which
+from k2k_assets.kafka.cluster_offsets import LedOffsets, Which
 
 END_UNKNOWN = -1
 """Stands for the end of a partition that had no leader when the slots were planned."""
 
 # An election is over within so many seconds; a leader that appears later is found by the next request.
 ELECTION_SECONDS = 3.0
-
-
-class LedOffsets(NamedTuple):
-    """Offsets of the partitions that have a leader, and why the others have none.
-
-    Attributes:
-        offsets: Offsets by partition; partitions that do not exist are left out.
-        offline: Partitions without a leader, or hidden from the principal, with the reason.
-    """
-
-    offsets: dict[TopicPartition, int]
-    offline: dict[TopicPartition, str]
 
 
 class LedRanges(NamedTuple):
@@ -44,28 +31,6 @@ class LedRanges(NamedTuple):
     offline: dict[TopicPartition, str]
 
 
-def offsets_where_led(
-    cluster: Cluster, partitions: Iterable[TopicPartition], which: Which, patience: float = 0
-) -> LedOffsets:
-    """The answers of `Cluster.offsets` for the partitions that have a leader, even if none has one.
-
-    Args:
-        cluster: The cluster to ask.
-        partitions: Existing partitions.
-        which: The kind of offset, see `Cluster.offsets`.
-        patience: Seconds to wait for leaders; `ELECTION_SECONDS` is long enough for an election.
-
-    Raises:
-        ClusterUnreachable: No broker answers.
-        Refused: The principal may not describe one of the topics.
-    """
-    offline: dict[TopicPartition, str] = {}
-    try:
-        return LedOffsets(cluster.offsets(partitions, which, offline, patience), offline)
-    except NoLeader as error:
-        return LedOffsets({}, offline | error.reasons)
-
-
 def ranges_where_led(cluster: Cluster, partitions: Iterable[TopicPartition], which: Which) -> LedRanges:
     """Asks for log starts and then for ends of the partitions that have a leader.
 
@@ -78,15 +43,15 @@ def ranges_where_led(cluster: Cluster, partitions: Iterable[TopicPartition], whi
         ClusterUnreachable: No broker answers.
         Refused: The principal may not describe one of the topics.
     """
-    starts, offline = offsets_where_led(cluster, partitions, "earliest")
-    ends, more = offsets_where_led(cluster, starts, which)
+    starts, offline = cluster.led_offsets(partitions, "earliest")
+    ends, more = cluster.led_offsets(starts, which)
     return LedRanges(starts, ends, offline | more)
 
 
 def ends_of_each_topic(
     cluster: Cluster, partitions: Collection[TopicPartition], which: Which, patience: float = ELECTION_SECONDS
 ) -> LedOffsets:
-    """The answers of `offsets_where_led`, where a topic that the principal may not see any more counts as offline.
+    """The answers of `Cluster.led_offsets`, where a topic that the principal may not see any more counts as offline.
 
     So it delays no other topic; its slot will stop it.
 
@@ -97,13 +62,13 @@ def ends_of_each_topic(
         patience: Seconds to wait for leaders.
     """
     try:
-        return offsets_where_led(cluster, partitions, which, patience)
+        return cluster.led_offsets(partitions, which, patience)
     except Refused as reason:
         seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
         hidden = {tp: str(reason) for tp in partitions if tp.topic not in seen}
         left = [tp for tp in partitions if tp.topic in seen]
     try:
-        offsets, offline = offsets_where_led(cluster, left, which, patience) if left else LedOffsets({}, {})
+        offsets, offline = cluster.led_offsets(left, which, patience) if left else LedOffsets({}, {})
     except Refused as reason:  # another topic was hidden meanwhile
         offsets, offline = {}, dict.fromkeys(left, str(reason))
     return LedOffsets(offsets, hidden | offline)

@@ -20,9 +20,8 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.cluster_offsets import Which
+from k2k_assets.kafka.cluster_offsets import LedOffsets, Which
 from k2k_assets.kafka.end_probe import EndProbe
-from k2k_assets.kafka.leaders import LedOffsets, offsets_where_led
 from k2k_assets.kafka.log_reader import LogReader
 from k2k_assets.kafka.messages import Message
 
@@ -274,7 +273,7 @@ class TopicFollower:
 
     def _offsets(self, partitions: Collection[TopicPartition], which: Which, waits: bool) -> LedOffsets:
         if not waits:
-            return offsets_where_led(self._cluster, partitions, which)
+            return self._cluster.led_offsets(partitions, which)
         return LedOffsets(self._cluster.offsets(partitions, which), {})
 
     def _partitions_of(self, topic: TopicDescription) -> set[TopicPartition]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import ends_of_each_topic, offsets_where_led
+from k2k_assets.kafka.leaders import ends_of_each_topic
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.lag import PartitionLag, lags
 from k2k_assets.status.waiting_records import WaitingRecords
@@ -39,7 +39,7 @@ def read_lags(
     existing = [tp for tp in positions if tp.topic in there and tp.partition < there[tp.topic].partitions]
     ends = ends_of_each_topic(source, existing, pipeline.readable_end, patience=0).offsets
     behind = [tp for tp, end in ends.items() if (positions[tp] or 0) < end]
-    starts = offsets_where_led(source, behind, "earliest").offsets
+    starts = source.led_offsets(behind, "earliest").offsets
     begun = {tp: _position(pipeline, tp, position, ends, starts) for tp, position in positions.items()}
     waiting = {
         tp: (max(position, starts[tp]), ends[tp])

@@ -20,7 +20,6 @@ from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, Stru
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
@@ -84,7 +83,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
-        logs = offsets_where_led(reachable, known.source.starts, "latest").offsets if reachable and not reverse else {}
+        logs = reachable.led_offsets(known.source.starts, "latest").offsets if reachable and not reverse else {}
     return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
 
 

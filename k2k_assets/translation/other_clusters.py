@@ -20,7 +20,6 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import Target
@@ -76,7 +75,7 @@ class OtherClusters:
         there = self._cluster.topics()
         self._sort(there.keys() - self._passed_over - self._commits)
         partitions = [TopicPartition(name, n) for name in self._commits & there.keys() for n in range(there[name])]
-        ends = offsets_where_led(self._cluster, partitions, "latest").offsets
+        ends = self._cluster.led_offsets(partitions, "latest").offsets
         behind = {tp: end for tp, end in ends.items() if self._reached.get(tp, 0) < end}
         if behind:
             self._read(behind, Deadline(patience))
@@ -112,7 +111,7 @@ class OtherClusters:
                 self._read({tp: end for tp, end in ends.items() if tp.topic == topic}, deadline)
 
     def _read_some(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> None:
-        new = offsets_where_led(self._cluster, [tp for tp in ends if tp not in self._reached], "earliest").offsets
+        new = self._cluster.led_offsets([tp for tp in ends if tp not in self._reached], "earliest").offsets
         starts = {tp: self._reached.get(tp, new.get(tp, 0)) for tp in ends}
         properties = self._pipeline.client_properties("source", "consumer")
         with LogReader(properties, starts, committed_only=True) as reader, suppress(NotReadToTheEnd):

@@ -14,7 +14,6 @@ from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline import Pipeline
@@ -142,7 +141,7 @@ def _standing(cluster: Cluster, topics: Iterable[str]) -> Standing:
     described = cluster.describe(list(topics))
     partitions = [TopicPartition(topic.name, p) for topic in described.values() for p in range(topic.partitions)]
     ids = {name: topic.topic_id for name, topic in described.items()}
-    starts, offline = offsets_where_led(cluster, partitions, "earliest")
+    starts, offline = cluster.led_offsets(partitions, "earliest")
     if offline:
         why = next(iter(offline.values()))
         _log.warning("positions in %s are unknown: %s", plural(len(offline), "partition"), why)

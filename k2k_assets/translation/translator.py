@@ -19,10 +19,8 @@ import numpy as np
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.partition_map import Offsets, SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
@@ -192,10 +190,7 @@ class OffsetTranslator:
         """High watermarks of source partitions that have a leader; None if the source did not answer."""
         if not self.routes.source.starts:
             return None
-        try:
-            return self.source.offsets(partitions, "latest", without_leader={}, patience=0)
-        except NoLeader:
-            return {}
+        return self.source.led_offsets(partitions, "latest").offsets
 
     def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
         """The first offset whose record is not older than a time; the end of the log if there is no such record.
@@ -227,7 +222,7 @@ class OffsetTranslator:
         asked = TopicPartition(topic, partition)
         if not reverse:
             return (self.source_logs([asked]) or {}).get(asked)
-        return offsets_where_led(self.target, [asked], "latest").offsets.get(asked)
+        return self.target.led_offsets([asked], "latest").offsets.get(asked)
 
     def ensure_copied(self, topic: str, partition: int = 0) -> SourcePartition:
         """Returns a copied source partition with its topic id.

@@ -67,14 +67,18 @@ def polling(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, before_cut: Cal
     """A poller that finds itself overtaken by something, once, right before it takes a cut."""
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
         poller.start()
-        waiting, real = [before_cut], target.offsets
+        waiting = [before_cut]
 
-        def offsets(partitions: Any, which: Any, *more: Any) -> dict[TopicPartition, int]:
-            if which == "stable" and waiting:
-                waiting.pop()()
-            return real(partitions, which, *more)
+        def overtaken(ask: Callable[..., Any]) -> Callable[..., Any]:
+            def asked(partitions: Any, which: Any, *patience: float) -> Any:
+                if which == "stable" and waiting:
+                    waiting.pop()()
+                return ask(partitions, which, *patience)
 
-        monkeypatch.setattr(target, "offsets", offsets)
+            return asked
+
+        monkeypatch.setattr(target, "offsets", overtaken(target.offsets))
+        monkeypatch.setattr(target, "led_offsets", overtaken(target.led_offsets))
         yield poller
         assert not waiting
 

@@ -7,11 +7,11 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo
 
-from k2k_assets.core.errors import Refused
+from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
@@ -85,8 +85,9 @@ def test_partitions_without_a_leader_are_named(cluster_of: Any, code: int) -> No
 
 def test_the_others_are_answered_for(cluster_of: Any) -> None:
     admin = Admin(lambda partition, _: KafkaError(KafkaError.KAFKA_STORAGE_ERROR) if partition else 7)
-    missing: dict[TopicPartition, str] = {}
-    assert cluster_of(admin).offsets(P[:3], "latest", missing) == {P[0]: 7}
+    found, missing = cluster_of(admin).led_offsets(P[:3], "latest", patience=0.3)
+    assert found == {P[0]: 7}
+    assert len(admin.asked) > 1
     assert missing.keys() == {P[1], P[2]}
     assert "for t-2: Broker: Disk error" in missing[P[2]]
 
@@ -94,16 +95,47 @@ def test_the_others_are_answered_for(cluster_of: Any) -> None:
 def test_asked_once(cluster_of: Any) -> None:
     """Without patience an offline partition is left out after one question."""
     admin = Admin(lambda partition, _: KafkaError(KafkaError.LEADER_NOT_AVAILABLE) if partition else 7)
-    assert cluster_of(admin).offsets(P[:2], "latest", {}, patience=0) == {P[0]: 7}
+    assert cluster_of(admin).led_offsets(P[:2], "latest").offsets == {P[0]: 7}
     assert len(admin.asked) == 1
 
 
 def test_none_with_a_leader(cluster_of: Any) -> None:
-    """If no partition has a leader, the error gives the reason of each."""
+    """If no partition has a leader, there is still the reason of each."""
     admin = Admin(lambda *_: KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    with pytest.raises(NoLeader) as raised:
-        cluster_of(admin).offsets(P[:2], "latest", {})
-    assert raised.value.reasons.keys() == {P[0], P[1]}
+    found, missing = cluster_of(admin).led_offsets(P[:2], "latest")
+    assert (found, missing.keys()) == ({}, {P[0], P[1]})
+    assert "for t-1: Broker: Leader not available" in missing[P[1]]
+
+
+@pytest.mark.parametrize("patience", [0, 0.2])
+def test_if_nobody_answers_nothing_is_known_of_leaders(cluster_of: Any, patience: float) -> None:
+    admin = Admin(lambda *_: OFFSET_INVALID)
+    with pytest.raises(ClusterUnreachable, match="no answer in time") as raised:
+        cluster_of(admin).led_offsets(P[:2], "latest", patience)
+    assert not isinstance(raised.value, NoLeader)
+    with pytest.raises(ClusterUnreachable, match="no answer in time"):
+        cluster_of(admin).offsets(P[:2], "latest")
+
+
+def test_of_a_time_what_was_found_stays_if_the_others_lose_their_leader(cluster_of: Any) -> None:
+    """Two questions: where the record of the time lies, and where partitions without one end."""
+
+    def answer(partition: int, question: int) -> int | KafkaError:
+        if question > 1:
+            return KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+        return -1 if partition else 5
+
+    admin = Admin(answer)
+    found, missing = cluster_of(admin).led_offsets_at(P[:2], 1000)
+    assert (found, missing.keys(), admin.asked) == ({P[0]: 5}, {P[1]}, [[0, 1], [1]])
+
+
+def test_of_a_time_that_no_record_is_as_young_as_it_is_the_end(cluster_of: Any) -> None:
+    def answer(partition: int, question: int) -> int | KafkaError:
+        return 9 if question > 1 else -1 if partition else 5
+
+    assert cluster_of(Admin(answer)).led_offsets_at(P[:2], 1000) == ({P[0]: 5, P[1]: 9}, {})
+    assert cluster_of(Admin(answer)).offsets_at(P[:2], 1000) == {P[0]: 5, P[1]: 9}
 
 
 def test_a_partition_that_the_client_does_not_know_is_asked_for_again(
@@ -129,9 +161,8 @@ def test_partitions_that_were_added_since_the_client_last_looked(clusters: Kafka
             assert cluster.offsets(asked, "latest") == dict.fromkeys(asked, 0)
             add_partitions(clusters.source_servers, topic, count := count + 1)
             more = TopicPartition(topic, count - 1)
-            offline: dict[TopicPartition, str] = {}
-            cluster.offsets([*asked, more], "latest", offline, patience=0)
-            assert cluster.offsets([*asked, more], "latest", {}, patience=0)[more] == 0, "known with the next look"
+            cluster.led_offsets([*asked, more], "latest")
+            assert cluster.led_offsets([*asked, more], "latest").offsets[more] == 0, "known with the next look"
         nowhere = TopicPartition(topic, 40)
         assert nowhere not in cluster.offsets([*asked, nowhere], "latest")
 
@@ -139,7 +170,7 @@ def test_partitions_that_were_added_since_the_client_last_looked(clusters: Kafka
 def test_a_refusal_stays_one(cluster_of: Any) -> None:
     admin = Admin(lambda partition, _: KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED) if partition else 7)
     with pytest.raises(Refused):
-        cluster_of(admin).offsets(P[:2], "latest", {})
+        cluster_of(admin).led_offsets(P[:2], "latest")
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +188,8 @@ def test_a_broker_that_is_down(nodes: TwoNodes) -> None:
     with Cluster("source", {"bootstrap.servers": nodes.servers}, timeout=10.0) as cluster:
         assert cluster.offsets([first, second], "latest") == {first: 3, second: 0}
         nodes.down()
-        missing: dict[TopicPartition, str] = {}
-        assert cluster.offsets([first, second], "stable", missing) == {first: 3}
+        found, missing = cluster.led_offsets([first, second], "stable", patience=10.0)
+        assert found == {first: 3}
         assert missing.keys() == {second}
         with pytest.raises(NoLeader, match=f"no leader that answers for {second}: .*brokers are down"):
             cluster.leader_epochs([first, second])

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.verification.verdict import Judgement
 from k2k_assets.verification.watermarks import TargetExtent, check_watermarks
 
@@ -26,14 +26,10 @@ class _Cluster:
     def describe_async(self, topics: Iterable[str], partly: bool) -> Any:
         return lambda: self.describe(topics)
 
-    def offsets(
-        self, partitions: Iterable[TopicPartition], which: str, hidden: dict[TopicPartition, str], patience: float
-    ) -> dict[TopicPartition, int]:
+    def led_offsets(self, partitions: Iterable[TopicPartition], which: str) -> LedOffsets:
         wanted = set(partitions)
-        if wanted and wanted <= self._offline_partitions.keys():
-            raise NoLeader("none answers", self._offline_partitions)
-        hidden.update({tp: why for tp, why in self._offline_partitions.items() if tp in wanted})
-        return {tp: 2 if which == "earliest" else 10 for tp in wanted if tp not in self._offline_partitions}
+        offline = {tp: why for tp, why in self._offline_partitions.items() if tp in wanted}
+        return LedOffsets(dict.fromkeys(wanted - offline.keys(), 2 if which == "earliest" else 10), offline)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.mapping.index.roots import root_of
 from k2k_assets.orchestration.assets.topics.topic_report import out_of_step
@@ -79,7 +78,7 @@ def observe(pipeline: Pipeline) -> Observation:
             routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
             partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
             # Without offline partitions; their position counts as their end, so that the others are still copied.
-            ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
+            ends = source.led_offsets(partitions, pipeline.readable_end).offsets
             # After the ends, so that a topic that was created again in between is noticed.
             on_source = source.describe_async(routed, partly=True)
             log = read_commit_log(pipeline, found.source_cluster, target, patience=READ_SECONDS)

@@ -11,7 +11,6 @@ from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Header, Message, headers_of, timestamp_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -127,8 +126,8 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
     tp, offset = place.partition, place.offset
     if tp not in set(cluster.partitions_of([tp.topic])):
         raise Refused(f"the {cluster} has no partition {tp}")
-    start = offsets_where_led(cluster, [tp], "earliest").offsets.get(tp)
-    end = offsets_where_led(cluster, [tp], "stable").offsets.get(tp)
+    start = cluster.led_offsets([tp], "earliest").offsets.get(tp)
+    end = cluster.led_offsets([tp], "stable").offsets.get(tp)
     if start is None or end is None:
         raise Refused(f"the {cluster} does not say where {tp} starts and ends: it has no leader now")
     if not start <= offset < end:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from k2k_assets.control.copy_settings import Isolation
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import offsets_where_led, ranges_where_led
+from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.verification.content.sampling import joined
 
@@ -78,7 +78,7 @@ def side_of(
     cluster: Cluster, topics: Mapping[str, TopicDescription], partitions: Collection[TopicPartition]
 ) -> tuple[Side, Mapping[TopicPartition, str]]:
     """Makes one side, and finds its partitions without a leader."""
-    stable, offline = offsets_where_led(cluster, partitions, "stable")
+    stable, offline = cluster.led_offsets(partitions, "stable")
     return Side(cluster, topics, stable, compacted_topics(cluster, topics)), offline
 
 

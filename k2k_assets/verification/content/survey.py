@@ -14,7 +14,6 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
@@ -101,7 +100,7 @@ class Survey:
         second = self.pieces_of({tp: each.second for tp, each in look.items()})
         read_uncommitted = (p for p in (*first.found, *second.found) if p.isolation == "read_uncommitted")
         uncommitted = {TopicPartition(p.topic, p.partition) for p in read_uncommitted}
-        latest, without_end = offsets_where_led(self.source.cluster, uncommitted, "latest")
+        latest, without_end = self.source.cluster.led_offsets(uncommitted, "latest")
         return Comparison(
             replace(self.source, latest=latest),
             self.target,
@@ -153,7 +152,7 @@ def survey(
     chosen = {tp: mapped.of(today[tp]) for tp in _chosen(today, verified, seed)}
     source_side, offline_on_source = side_of(source, topics, list(chosen))
     target_side, offline_on_target = _target_side(target, chosen.values())
-    starts, without_start = offsets_where_led(source, [tp for tp in chosen if tp in source_side.stable], "earliest")
+    starts, without_start = source.led_offsets([tp for tp in chosen if tp in source_side.stable], "earliest")
     readable = {tp: _from(covered_ranges(chosen[tp]), start) for tp, start in starts.items()}
     known = {tp: verified.get(today[tp], Verified()).within(ranges) for tp, ranges in readable.items() if ranges}
     shared = shared_targets(rows)

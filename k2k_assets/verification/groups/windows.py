@@ -13,7 +13,6 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import ReadStalled
 from k2k_assets.verification.groups.match import RecordWindow, Seen
@@ -63,7 +62,7 @@ def read_windows(
         ClusterUnreachable: The cluster does not answer.
     """
     wanted = sorted({(tp, offset) for tp, offset in positions if tp in ends})
-    starts = offsets_where_led(cluster, {tp for tp, _ in wanted}, "earliest").offsets
+    starts = cluster.led_offsets({tp for tp, _ in wanted}, "earliest").offsets
     wanted = [(tp, offset) for tp, offset in wanted if tp in starts]
     if not wanted:
         return {}

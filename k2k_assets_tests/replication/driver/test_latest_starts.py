@@ -12,6 +12,7 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver import latest_starts
 from k2k_assets.replication.driver.planning import ClusterSnapshot
@@ -105,11 +106,11 @@ def test_one_without_a_leader_begins_at_its_end_and_holds_up_no_others(
 
 
 def test_one_that_may_not_be_seen_any_more_is_left_to_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> dict[TopicPartition, int]:
+    def refuse(*_: object, **__: object) -> LedOffsets:
         raise Refused("topic t is hidden")
 
     with monkeypatch.context() as hidden:
-        hidden.setattr(FakeCluster, "offsets", refuse)
+        hidden.setattr(FakeCluster, "led_offsets", refuse)
         harness = Harness(tmp_path, hidden, "latest")
         assert harness.begin() == {P0: END_UNKNOWN, P1: END_UNKNOWN}
         assert Harness(tmp_path, hidden, "latest").begin(appeared={"t"}) == {P0: 0, P1: 0}

@@ -12,6 +12,7 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.errors import Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.leaders import ends_of_each_topic
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.extent import UntilCaughtUp
@@ -33,10 +34,10 @@ class Secretive(FakeCluster):
     def describe_async(self, names: Any, partly: bool = False) -> Any:
         return super().describe_async(set(names) - {"hidden"} if partly else names)
 
-    def offsets(self, partitions: Any, *rest: Any, **more: Any) -> dict[TopicPartition, int]:
+    def led_offsets(self, partitions: Any, *rest: Any, **more: Any) -> LedOffsets:
         if HIDDEN in partitions:
             raise Refused("it is hidden")
-        return super().offsets(partitions, *rest, **more)
+        return super().led_offsets(partitions, *rest, **more)
 
 
 def snapshot(*names: str) -> ClusterSnapshot:

@@ -15,6 +15,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver.outcome import outcome_of
@@ -202,7 +203,7 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
     def no_answer(*_: Any, **__: Any) -> Any:
         raise ClusterUnreachable("nobody there")
 
-    source.offsets = no_answer  # type: ignore[method-assign]
+    source.led_offsets = no_answer  # type: ignore[method-assign]
     with pytest.raises(ClusterUnreachable):
         reader.refresh()
     assert (reader.current().partitions[P0].position, reader.current().partitions[P0].readable_end) == (60, 100)
@@ -211,14 +212,14 @@ def test_an_unreachable_source_leaves_what_was_known(reader: ProgressReader, sou
 def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
     reader: ProgressReader, source: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everything = source.offsets
+    everything = source.led_offsets
 
-    def offsets(partitions: Any, *rest: Any) -> dict[TopicPartition, int]:
+    def led_offsets(partitions: Any, *rest: Any) -> LedOffsets:
         if any(tp.topic == "hidden" for tp in partitions):
             raise Refused("it is hidden")
         return everything(partitions, *rest)
 
-    monkeypatch.setattr(source, "offsets", offsets)
+    monkeypatch.setattr(source, "led_offsets", led_offsets)
     hidden = TopicPartition("hidden", 0)
     reader.follow([hidden])
     seen = reader.refresh().partitions

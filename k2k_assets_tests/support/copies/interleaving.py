@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.cluster_offsets import Which
+from k2k_assets.kafka.cluster_offsets import LedOffsets, Which
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.driver.outcome import Outcome
@@ -243,14 +243,21 @@ def values(servers: str, topic: str, partition: int | None = None) -> list[bytes
 
 def ends_are(monkeypatch: pytest.MonkeyPatch, topic: str, asked: Which, answered: Which) -> None:
     """Who asks for one kind of end of a topic gets another kind."""
-    real = Cluster.offsets
+    real, led = Cluster.offsets, Cluster.led_offsets
 
-    def offsets(self: Cluster, partitions: Any, which: Which, *more: Any, **rest: Any) -> dict[TopicPartition, int]:
+    def instead(partitions: Collection[TopicPartition], which: Which) -> Which:
+        return answered if which == asked and any(tp.topic == topic for tp in partitions) else which
+
+    def offsets(self: Cluster, partitions: Any, which: Which) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        mine = which == asked and any(tp.topic == topic for tp in wanted)
-        return real(self, wanted, answered if mine else which, *more, **rest)
+        return real(self, wanted, instead(wanted, which))
+
+    def led_offsets(self: Cluster, partitions: Any, which: Which, *patience: float) -> LedOffsets:
+        wanted = list(partitions)
+        return led(self, wanted, instead(wanted, which), *patience)
 
     monkeypatch.setattr(Cluster, "offsets", offsets)
+    monkeypatch.setattr(Cluster, "led_offsets", led_offsets)
 
 
 def cut_log(broker: Broker, topic: str, end: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 
 
 class FakeCluster:
@@ -44,29 +45,23 @@ class FakeCluster:
     def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
         return lambda: self.describe(names)
 
-    def offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        which: str,
-        without_leader: dict[TopicPartition, str] | None = None,
-        patience: float | None = None,
-    ) -> dict[TopicPartition, int]:
+    def offsets(self, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
         asked = set(partitions)
-        missing = dict.fromkeys(asked & self.offline_partitions, "a broker is down")
-        if missing and (without_leader is None or len(missing) == len(asked)):
+        if missing := self._missing(asked):
             raise NoLeader("fake cluster", missing)
-        (without_leader if without_leader is not None else {}).update(reasons("fake cluster", missing))
-        return {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
+        return {tp: self._offsets[which].get(tp, 0) for tp in asked}
 
-    def offsets_at(
-        self,
-        partitions: Iterable[TopicPartition],
-        timestamp: int,
-        without_leader: dict[TopicPartition, str] | None = None,
-        patience: float | None = None,
-    ) -> dict[TopicPartition, int]:
-        ends = self.offsets(partitions, "stable", without_leader, patience)
-        return {tp: self.at_times.get((tp, timestamp), end) for tp, end in ends.items()}
+    def led_offsets(self, partitions: Iterable[TopicPartition], which: str, patience: float = 0) -> LedOffsets:
+        asked = set(partitions)
+        led = {tp: self._offsets[which].get(tp, 0) for tp in asked - self.offline_partitions}
+        return LedOffsets(led, reasons("fake cluster", self._missing(asked)))
+
+    def led_offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int, patience: float = 0) -> LedOffsets:
+        ends, offline = self.led_offsets(partitions, "stable", patience)
+        return LedOffsets({tp: self.at_times.get((tp, timestamp), end) for tp, end in ends.items()}, offline)
+
+    def _missing(self, asked: set[TopicPartition]) -> dict[TopicPartition, str]:
+        return dict.fromkeys(asked & self.offline_partitions, "a broker is down")
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._epochs[tp] for tp in partitions if tp in self._epochs}

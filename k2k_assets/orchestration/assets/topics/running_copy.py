@@ -18,7 +18,6 @@ from k2k_assets.coordination.liveness import Liveness, heartbeat_interval_second
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration.assets.topics.topic_report import out_of_step
 from k2k_assets.pipeline import Pipeline
 
@@ -72,7 +71,7 @@ def followed_topics(
     if not copied_by:
         return {}
     partitions = [tp for tp in partitions if tp.topic in copied_by]
-    ends = offsets_where_led(source, partitions, pipeline.readable_end).offsets
+    ends = source.led_offsets(partitions, pipeline.readable_end).offsets
     awaited = {tp: end for tp, end in ends.items() if tp.topic not in paused}
     log = _caught_up(pipeline, source, target, awaited)
     described = source.describe_async(copied_by, partly=True)()

@@ -8,7 +8,6 @@ import dagster as dg
 
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.kafka.leaders import offsets_where_led
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.shown import ShownTopic
@@ -62,7 +61,7 @@ def _observable(pipeline: Pipeline, names: AssetNames, topics: list[ShownTopic],
         selected = {by_key[key]: key for key in context.selected_asset_keys}
         with failures_as_messages(), both_clusters(pipeline) as (source, _):
             there = sorted(selected.keys() & source.topics().keys())
-            ends = offsets_where_led(source, source.partitions_of(there), pipeline.readable_end).offsets
+            ends = source.led_offsets(source.partitions_of(there), pipeline.readable_end).offsets
             # After the ends, as the sensor does: of a topic that is created anew in between they are no version at all.
             described = source.describe_async(there, partly=True)()
         for topic in there:

@@ -19,7 +19,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import ELECTION_SECONDS, LedOffsets, offsets_where_led
+from k2k_assets.kafka.cluster_offsets import LedOffsets
+from k2k_assets.kafka.leaders import ELECTION_SECONDS
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
@@ -119,7 +120,7 @@ class SilentSourceWatch:
                 log.debug("whether the source's partitions have leaders is not known: %s", error)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> LedOffsets:
-        return offsets_where_led(self._cluster, partitions, self._which, ELECTION_SECONDS)
+        return self._cluster.led_offsets(partitions, self._which, ELECTION_SECONDS)
 
     def _compare(self, answer: Future[LedOffsets], states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         try:

@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.answers import NoLeader
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.leaders import LedOffsets
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.pipeline import Pipeline
 
 
@@ -38,8 +37,7 @@ def given_starts(pipeline: Pipeline, partitions: Collection[TopicPartition], sou
             given[tp] = start[tp.topic][tp.partition]
     offline: dict[TopicPartition, str] = {}
     for at, of_those in of_time.items():
-        try:
-            given |= source.offsets_at(of_those, at, offline, 0)
-        except NoLeader as error:
-            offline |= error.reasons
+        found = source.led_offsets_at(of_those, at)
+        given |= found.offsets
+        offline |= found.offline
     return LedOffsets(given, offline)

@@ -82,7 +82,7 @@ class HangingTransactions:
         by_target = {_target_of(state): state for state in states}
         ends = self._target.offsets(by_target, "latest")
         deadline = Deadline(self._patience)
-        while (held := self._held(ends)) and not deadline.expired():
+        while (held := _held(ends, self._target.offsets(ends, "stable"))) and not deadline.expired():
             keep_waiting()
             time.sleep(min(_POLL_SECONDS, deadline.remaining()))
         return {
@@ -105,11 +105,15 @@ class HangingTransactions:
         try:
             partitions = self._partitions(states)
             # Partitions without a leader are left to the next session: the copy loop must not wait here.
-            ends = self._target.offsets(partitions, "latest", without_leader={}, patience=0)
-            held = self._held(ends, patience=0)
+            ends, without_end = self._target.led_offsets(partitions, "latest")
+            stable, without_stable = self._target.led_offsets(ends, "stable")
         except K2KError as error:
             log.debug("whether transactions hang is not known: %s", error)
             return
+        if not stable and (offline := without_end | without_stable):
+            log.debug("whether transactions hang is not known: %s", next(iter(offline.values())))
+            return
+        held = _held(ends, stable)
         self._since = {
             tp: self._since[tp] if self._since.get(tp, (-1, 0.0))[0] == found.at else (found.at, now)
             for tp, found in held.items()
@@ -131,16 +135,16 @@ class HangingTransactions:
             return bookkeeping | {_target_of(state) for state in states}
         return bookkeeping.union(self._target.partitions_of({state.plan.target_topic for state in states}))
 
-    def _held(
-        self, ends: Mapping[TopicPartition, int], patience: float | None = None
-    ) -> dict[TopicPartition, HangingTransaction]:
-        stable = self._target.offsets(ends, "stable", {} if patience == 0 else None, patience)
-        return {tp: HangingTransaction(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
-
 
 def patience_seconds(plan: SlotPlan) -> float:
     """After so many seconds the target has aborted any transaction that a dead writer with our settings left open."""
     return (plan.pipeline.transaction_timeout + guarantees.SYNC_MARGIN).total_seconds()
+
+
+def _held(
+    ends: Mapping[TopicPartition, int], stable: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, HangingTransaction]:
+    return {tp: HangingTransaction(stable[tp], end) for tp, end in ends.items() if stable.get(tp, end) < end}
 
 
 def _target_of(state: PartitionState) -> TopicPartition:

@@ -20,7 +20,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import abbreviate
 from k2k_assets.kafka.answers import in_thread
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import ELECTION_SECONDS, offsets_where_led
+from k2k_assets.kafka.leaders import ELECTION_SECONDS
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -58,7 +58,7 @@ def without_leader(
         for plan in plans
     }
     partitions = list(dict.fromkeys(tp for to in feeds.values() for tp in to))
-    found = offsets_where_led(target, partitions, "latest", patience).offline
+    found = target.led_offsets(partitions, "latest", patience).offline
     return {source: next(found[tp] for tp in to if tp in found) for source, to in feeds.items() if found.keys() & to}
 
 
@@ -161,5 +161,5 @@ class LeftOut:
         gone = {plan.source for plan in plans if plan.target_topic not in there}  # the next session stops these
         plans = [plan for plan in plans if plan.source not in gone]
         on_target = without_leader(self._plan.pipeline, plans, target, there, patience=0)
-        on_source = offsets_where_led(source, [plan.source for plan in plans], "latest").offline
+        on_source = source.led_offsets([plan.source for plan in plans], "latest").offline
         return set(partitions) - on_target.keys() - on_source.keys()

@@ -20,7 +20,7 @@ from k2k_assets.core.stops.reasons.source_topic import FewerPartitions, SourceDe
 from k2k_assets.core.stops.reasons.target_topic import TargetDeleted, TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
-from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN, offsets_where_led
+from k2k_assets.kafka.leaders import ELECTION_SECONDS, END_UNKNOWN
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import UntilCaughtUp
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -86,7 +86,7 @@ def resolve_starts(
     starts.offline_partitions = without_leader(slot.pipeline, alive, target, there)
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     sources = [plan.source for plan in alive]
-    earliest, offline = offsets_where_led(source, sources, "earliest", ELECTION_SECONDS)
+    earliest, offline = source.led_offsets(sources, "earliest", ELECTION_SECONDS)
     starts.offline_partitions |= offline
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")

@@ -12,6 +12,7 @@ import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot.slot_memory import StallHistory
 from k2k_assets.transport.errors import Restart
@@ -39,20 +40,14 @@ class Asked:
         self._made, self._down = made, down
         assert made.session.start()
         made.tail.stop_at = min(made.tail.stop_at, made.clock.now + 2000)  # a session that would never end fails
-        made.clusters[0].offsets = self.offsets  # type: ignore[method-assign, assignment]
+        made.clusters[0].led_offsets = self.led_offsets  # type: ignore[method-assign, assignment]
 
-    def offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        which: str,
-        without_leader: dict[TopicPartition, str],
-        _patience: float,
-    ) -> dict[TopicPartition, int]:
+    def led_offsets(self, partitions: Iterable[TopicPartition], which: str, _patience: float) -> LedOffsets:
         self.at.append(round(self._made.clock.now - self._made.began, 1))
         if self._down[0] < self.at[-1] < self._down[1]:
             raise ClusterUnreachable("the source cluster at a:1 does not answer")
-        without_leader.update({tp: f"no leader for {tp}" for tp in partitions if tp in self.offline_partitions})
-        return {tp: self.ends[which].get(tp, 0) for tp in partitions if tp not in self.offline_partitions}
+        offline = {tp: f"no leader for {tp}" for tp in partitions if tp in self.offline_partitions}
+        return LedOffsets({tp: self.ends[which].get(tp, 0) for tp in partitions if tp not in offline}, offline)
 
 
 def stands_still(made: Harness, words: str = "the source has records that do not come") -> float:

@@ -188,7 +188,10 @@ def _right_ends(octets: Octets, ends: Numbers) -> Numbers:
     beyond = int(np.searchsorted(starts, len(octets) - _LONGEST))
     if not beyond:
         return _NOTHING
-    sizes, at = _numbers(octets, starts[:beyond])
+    try:
+        sizes, at = _numbers(octets, starts[:beyond])
+    except Unreadable:  # a wrong guess leads to any bytes, which say nothing of the batch
+        return _NOTHING
     is_right = at + sizes == ends[:beyond]
     return ends[: beyond if is_right.all() else int(np.argmin(is_right))]
 

@@ -91,3 +91,13 @@ def test_records_that_reach_into_the_next_batch_are_a_fault() -> None:
     whole = b"".join(_contents(some))
     with pytest.raises(Unreadable, match="more or less records"):
         frames_of(some, [whole[:5], whole[5:]])
+
+
+def test_a_wrong_guess_that_leads_into_values_without_any_number_does_no_harm() -> None:
+    """As where a stretch begins within a batch: the other side's records are not the first ones of it."""
+    records = [Written(n, None, b"\xff" * (60 + 37 * n % 50)) for n in range(40)]
+    some = batches(records, (40,))
+    frames = frames_of(some, _contents(some))
+    guess = SizesGuess(frames.offsets[3:], frames.timestamps[3:], (frames.ends - frames.bodies)[3:])
+    again = frames_of(some, _contents(some), guess)
+    assert np.array_equal(again.ends, frames.ends)

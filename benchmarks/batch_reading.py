@@ -28,7 +28,7 @@ from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Position, Source
 from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
-from k2k_assets.transport.record_batch.source import BatchSource
+from k2k_assets.transport.record_batch.reading.source import BatchSource
 from k2k_assets.verification.content.digests import digest
 
 PARTITIONS = 4

@@ -19,13 +19,13 @@ from benchmarks import machine, report
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.added_headers import AddedHeader, AddedHeaders
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.record_batch.batch import batch_at
-from k2k_assets.transport.record_batch.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from k2k_assets.transport.record_batch.columns import ArrivedBatch, BatchRecords
-from k2k_assets.transport.record_batch.outgoing import stamped
-from k2k_assets.transport.record_batch.packing import Record, packed
-from k2k_assets.transport.record_batch.packing_settings import PackingSettings
-from k2k_assets.transport.record_batch.rewriting import outgoing_of
+from k2k_assets.transport.record_batch.batches.batch import batch_at
+from k2k_assets.transport.record_batch.batches.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
+from k2k_assets.transport.record_batch.batches.outgoing import stamped
+from k2k_assets.transport.record_batch.batches.packing import Record, packed
+from k2k_assets.transport.record_batch.batches.packing_settings import PackingSettings
+from k2k_assets.transport.record_batch.batches.rewriting import outgoing_of
 
 REPEAT = 9
 _RECORDS_A_TIME = 10_000

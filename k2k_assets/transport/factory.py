@@ -33,7 +33,7 @@ TRANSPORTS: dict[str, MakesTransport] = {RECORDS: LibrdkafkaTransport, BATCHES: 
 
 
 def _batch_source(pipeline: Pipeline) -> Source:
-    from k2k_assets.transport.record_batch.source import BatchSource
+    from k2k_assets.transport.record_batch.reading.source import BatchSource
 
     return BatchSource(pipeline.client_properties("source", "consumer"))
 

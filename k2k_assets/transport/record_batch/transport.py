@@ -6,13 +6,13 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.interface import SINK_SECONDS, ControlWriter, Sink, Sinks, Source
-from k2k_assets.transport.record_batch.batch_control_writer import BatchControlWriter
-from k2k_assets.transport.record_batch.batch_sink import BatchSink
 from k2k_assets.transport.record_batch.errors import NotByBatches
-from k2k_assets.transport.record_batch.sink_settings import SinkSettings, sink_settings_of
-from k2k_assets.transport.record_batch.slot_tactics import SlotTactics
-from k2k_assets.transport.record_batch.source import BatchSource
-from k2k_assets.transport.record_batch.transactional_producer import TransactionalProducer
+from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
+from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
+from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings, sink_settings_of
+from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
+from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 
 
 class BatchTransport:

@@ -9,9 +9,9 @@ from kio.records.readers import read_batch
 
 from k2k_assets.pipeline.sections.added_headers import AddedHeaders
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.record_batch.batch import batch_at
-from k2k_assets.transport.record_batch.outgoing import OutgoingBatch, stamped
-from k2k_assets.transport.record_batch.record_codec import decoded
+from k2k_assets.transport.record_batch.batches.batch import batch_at
+from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch, stamped
+from k2k_assets.transport.record_batch.batches.record_codec import decoded
 
 RawHeaders = list[tuple[bytes, bytes | None]]
 

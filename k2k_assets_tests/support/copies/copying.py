@@ -37,7 +37,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.factory import RECORDS, TRANSPORTS
 from k2k_assets.transport.interface import Transport
-from k2k_assets.transport.record_batch.batch_sink import BatchSink
+from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
 
 # Separate processes start quickly: they are forked from one that has imported everything and has no threads.

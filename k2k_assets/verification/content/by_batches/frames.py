@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from k2k_assets.transport.record_batch.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
 from k2k_assets.transport.record_batch.errors import Unreadable
 
 Numbers = npt.NDArray[np.int64]

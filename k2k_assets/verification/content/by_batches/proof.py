@@ -19,8 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from k2k_assets.transport.record_batch.batch import RecordBatch
-from k2k_assets.transport.record_batch.codecs import decompressed
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.codecs import decompressed
 from k2k_assets.verification.content.by_batches.bodies import equal_bodies
 from k2k_assets.verification.content.by_batches.frames import RecordFrames, SizesGuess, frames_of
 from k2k_assets.verification.content.by_batches.mapped_offsets import MappedOffsets

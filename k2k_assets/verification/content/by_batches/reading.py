@@ -8,11 +8,11 @@ from typing import Protocol
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Polled, Position
-from k2k_assets.transport.record_batch.batch import RecordBatch
-from k2k_assets.transport.record_batch.columns import BatchRecords
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.columns import BatchRecords
 from k2k_assets.transport.record_batch.errors import NotByBatches
-from k2k_assets.transport.record_batch.settings import settings_of
-from k2k_assets.transport.record_batch.source import BatchSource
+from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.verification.content.by_batches.proof import Doubt
 
 _LIMIT = 10_000

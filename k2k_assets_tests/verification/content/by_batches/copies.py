@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from k2k_assets.transport.record_batch.batch import RecordBatch, batch_at
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch, batch_at
 from k2k_assets.verification.content.by_batches.mapped_offsets import MappedOffsets
 from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.transport.record_batch.batch import RecordBatch
-from k2k_assets.transport.record_batch.codecs import decompressed
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.codecs import decompressed
+from k2k_assets.transport.record_batch.batches.record_codec import decoded
 from k2k_assets.transport.record_batch.errors import Unreadable
-from k2k_assets.transport.record_batch.record_codec import decoded
 from k2k_assets.verification.content.by_batches.frames import RecordFrames, SizesGuess, frames_of
 from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_record
 from k2k_assets_tests.support.suite.properties import examples

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.transport.record_batch.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.record_codec import decoded
 from k2k_assets.transport.record_batch.errors import Unreadable
-from k2k_assets.transport.record_batch.record_codec import decoded
 from k2k_assets.verification.content.by_batches.proof import Doubt, Proof
 from k2k_assets_tests.support.suite.properties import examples
 from k2k_assets_tests.verification.content.by_batches.copies import Handed, Written, batches, mapped

@@ -11,8 +11,8 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Polled, Position
-from k2k_assets.transport.record_batch.batch import RecordBatch
-from k2k_assets.transport.record_batch.columns import ArrivedBatch, BatchRecords
+from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
 from k2k_assets.transport.record_batch.errors import NotByBatches
 from k2k_assets.verification.content.by_batches.proven_parts import FIRST_DOUBT, CopiedStretch, ProvenPart, Prover
 from k2k_assets.verification.content.by_batches.reading import TimeIsUp, reasons_against

@@ -1,0 +1,109 @@
+"""What a leader's answer means for a partition: batches, an end, another leader, or a stop."""
+
+from __future__ import annotations
+
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.permissions import SourceReadDenied
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
+from k2k_assets.core.stops.reasons.source_log import OffsetOutOfRange, RecordsDeleted, SourceDiverged, SourceTruncated
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.record_batch.batches.columns import arrived
+from k2k_assets.transport.record_batch.errors import Unreadable
+from k2k_assets.transport.record_batch.reading.leadership import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
+from k2k_assets.transport.record_batch.reading.partitions import NOTHING, QueueSize, ReadPartition, SeenEnd
+from k2k_assets.transport.record_batch.reading.walk import Walked, walk
+from k2k_assets.transport.record_batch.wire.fetch_messages import FetchedPartition
+
+OFFSET_OUT_OF_RANGE = 1
+_CORRUPT = {2: "the broker finds it corrupt", 76: "the broker says that its compression is not supported"}
+# The broker does not lead the partition, or is not ready for it; the metadata tell what else may be the matter.
+_ELSEWHERE = frozenset(
+    {
+        UNKNOWN_TOPIC_OR_PARTITION,
+        5,  # leader not available
+        6,  # not leader or follower
+        7,  # request timed out
+        9,  # replica not available
+        56,  # storage error
+        74,  # fenced leader epoch
+        75,  # unknown leader epoch
+        78,  # offset not available
+        100,  # unknown topic id
+        103,  # inconsistent topic id
+    }
+)
+
+
+def take(partition: ReadPartition, fetched: FetchedPartition) -> QueueSize:
+    """Queues what was read; every error but `OFFSET_OUT_OF_RANGE`, which needs a further question.
+
+    Args:
+        partition: The partition.
+        fetched: The answer to the question for its position.
+
+    Returns:
+        The size of what was queued.
+
+    Raises:
+        Restart: An error that is not known here.
+    """
+    if fetched.error in _ELSEWHERE:
+        partition.seek_leader()
+        return NOTHING
+    if fetched.error:
+        partition.stop(_reason(partition, fetched.error))
+        return NOTHING
+    if fetched.diverging is not None:
+        partition.stop(SourceDiverged(partition.tp, partition.position, fetched.diverging))
+        return NOTHING
+    stable = fetched.stable if fetched.stable >= 0 else fetched.high_watermark
+    return _queue(partition, walk(fetched.records, partition.position, stable, fetched.aborted), stable)
+
+
+def _queue(partition: ReadPartition, walked: Walked, stable: int) -> QueueSize:
+    position, fault, size = partition.position, walked.fault, NOTHING
+    try:
+        for batch in walked.batches:
+            found = arrived(batch, position)
+            if found is not None:
+                partition.queue.append(found)
+                size = size.with_batch(found)
+    except Unreadable as unreadable:
+        fault = unreadable
+    if isinstance(fault, Unreadable):
+        at = fault.offset if fault.offset >= 0 else walked.position
+        partition.stop(BatchUnreadable(partition.tp, at, fault.words))
+        return size
+    partition.position = walked.position
+    if walked.last_epoch >= 0:
+        partition.epoch = walked.last_epoch
+    if fault is not None:
+        partition.fail(fault)
+    elif walked.position >= stable and partition.told_end != walked.position:
+        partition.told_end = walked.position
+        partition.queue.append(SeenEnd(walked.position))
+    return size
+
+
+def _reason(partition: ReadPartition, error: int) -> StopReason:
+    if error == TOPIC_AUTHORIZATION_FAILED:
+        return SourceReadDenied(partition.tp.topic, "the broker does not allow it to be read")
+    if error in _CORRUPT:
+        return BatchUnreadable(partition.tp, partition.position, _CORRUPT[error])
+    raise Restart(f"source: {partition.tp}: the broker answers with error {error} to a fetch from {partition.position}")
+
+
+def out_of_range(tp: TopicPartition, position: int, log: tuple[int, int] | None) -> StopReason:
+    """Why the broker does not have an offset.
+
+    Args:
+        tp: The partition.
+        position: The offset.
+        log: Where its log begins and ends; None if the broker does not tell.
+    """
+    if log is not None and position < log[0]:
+        return RecordsDeleted(tp, position, log[0])
+    if log is not None and position > log[1]:
+        return SourceTruncated(tp, position, log[1])
+    return OffsetOutOfRange(tp, position, "the broker says that it is out of range")

@@ -1,0 +1,98 @@
+"""The partitions that are read: how far each is, who leads it, and what of it waits to be handed out."""
+
+from __future__ import annotations
+
+import base64
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
+from k2k_assets.transport.record_batch.errors import NotByBatches
+from k2k_assets.transport.record_batch.wire.fetch_messages import FetchPosition
+
+NOBODY = -1
+"""In the place of a node id, where no leader is known."""
+
+
+class QueueSize(NamedTuple):
+    """How much waits to be handed out: number of records, and bytes of their batches."""
+
+    records: int
+    bytes_: int
+
+    def with_batch(self, arrived: ArrivedBatch) -> QueueSize:
+        """With one more batch."""
+        return QueueSize(self.records + len(arrived.offsets), self.bytes_ + arrived.batch.size)
+
+    def without_batch(self, arrived: ArrivedBatch) -> QueueSize:
+        """With one batch less."""
+        return QueueSize(self.records - len(arrived.offsets), self.bytes_ - arrived.batch.size)
+
+
+NOTHING = QueueSize(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEnd:
+    """The end of a partition was seen, behind what was handed out before.
+
+    Attributes:
+        offset: Where it is, past trailing markers.
+    """
+
+    offset: int
+
+
+@dataclass(slots=True)
+class ReadPartition:
+    """A partition that is read.
+
+    Attributes:
+        tp: Which one.
+        position: The next offset to ask for.
+        epoch: Leader epoch of what was read last; -1 if unknown.
+        topic_id: Its topic's id, 16 bytes; None before the first answer about it.
+        leader: Node id of the leader; `NOBODY`: it has to be found.
+        leader_epoch: Its leader epoch; -1 if unknown.
+        queue: What was read, in order; nothing comes behind an error.
+        told_end: The end that was told last; -1 for none.
+        missing_since: Since when brokers do not know it, monotonic seconds; None if they do.
+        is_stopped: Whether it is read no further.
+    """
+
+    tp: TopicPartition
+    position: int
+    epoch: int
+    topic_id: bytes | None = None
+    leader: int = NOBODY
+    leader_epoch: int = -1
+    queue: deque[ArrivedBatch | SeenEnd | SourceStopped | NotByBatches] = field(default_factory=deque)
+    told_end: int = -1
+    missing_since: float | None = None
+    is_stopped: bool = False
+
+    def stop(self, reason: StopReason) -> None:
+        """Reads it no further; what was read before is still handed out."""
+        self.fail(SourceStopped(self.tp, reason))
+
+    def fail(self, error: SourceStopped | NotByBatches) -> None:
+        """As `stop`, with the error itself."""
+        self.queue.append(error)
+        self.is_stopped = True
+
+    def seek_leader(self) -> None:
+        """Has its leader found anew."""
+        self.leader = NOBODY
+
+    def wanted(self) -> FetchPosition:
+        """What to ask of its leader."""
+        return FetchPosition(self.tp, self.topic_id or bytes(16), self.position, self.leader_epoch, self.epoch)
+
+
+def id_text(topic_id: bytes | None) -> str:
+    """A topic id as Kafka writes it."""
+    return base64.urlsafe_b64encode(topic_id or bytes(16)).rstrip(b"=").decode()

@@ -1,0 +1,132 @@
+"""Reads the source by whole batches, undecoded: no group is joined, nothing is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka import clients
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Polled, Position
+from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.reading.fetching import Fetching
+from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
+from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text
+from k2k_assets.transport.record_batch.wire.control_messages import Metadata
+from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
+from k2k_assets.transport.record_batch.wire.settings import settings_of
+from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
+
+_METADATA_SECONDS = 15.0
+_PAUSE = 0.1
+# One or two are normal while the brokers have not heard of a new user yet.
+_REFUSALS = 3
+
+
+class BatchSource:
+    """Reads the source by whole batches.
+
+    Args:
+        properties: The user's consumer settings, librdkafka names.
+        buffer_bytes: About how many bytes it fetches ahead; None: the default.
+
+    Raises:
+        NotByBatches: The settings say something that is not understood here.
+        Refused: TLS certificates or keys cannot be read.
+    """
+
+    def __init__(self, properties: Mapping[str, object], buffer_bytes: int | None = None) -> None:
+        self._settings = settings_of(properties, buffer_bytes)
+        self._properties = properties
+        self._loop = Loop()
+        self._cluster = MetadataClient(self._settings)
+        self._partitions: list[ReadPartition] = []
+        self._fetching = Fetching(self._settings, self._loop, self._cluster, [])
+
+    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+        self._loop.stop()
+        self._partitions = [
+            ReadPartition(tp, at.offset, -1 if at.leader_epoch is None else at.leader_epoch)
+            for tp, at in positions.items()
+        ]
+        try:
+            found = self._loop.complete(self._first_metadata({tp.topic for tp in positions}))
+        except ConnectionLost as lost:
+            raise clients.unreachable("source", self._properties, lost) from None
+        learn_leaders(self._partitions, found)
+        self._fetching = Fetching(self._settings, self._loop, self._cluster, self._partitions)
+        self._fetching.start()
+
+    def _first_metadata(self, topics: set[str]) -> Task[Metadata]:
+        deadline, refusals = time.monotonic() + _METADATA_SECONDS, 0
+        while True:
+            try:
+                return (yield from self._cluster.ask(topics))
+            except ConnectionLost as lost:
+                refusals += isinstance(lost, LoginRefused)
+                if time.monotonic() >= deadline or refusals >= _REFUSALS:
+                    raise
+            yield from pause(_PAUSE)
+
+    def poll(self, limit: int, timeout: float) -> Polled:
+        if self._fetching.queued.records < limit:
+            self._loop.run(0, self._is_anything_queued)
+        if not self._is_anything_queued():
+            self._loop.run(timeout, self._is_anything_queued)
+        polled = self._collected(limit)
+        # Brokers get the next questions before the caller is busy with these answers.
+        self._loop.run(0, lambda: True)
+        return polled
+
+    def topic_id(self, tp: TopicPartition) -> str:
+        """The topic id under which an assigned partition is read, as Kafka writes it."""
+        return next(id_text(partition.topic_id) for partition in self._partitions if partition.tp == tp)
+
+    def close(self) -> None:
+        self._loop.stop()
+        self._cluster.close()
+        self._partitions = []
+
+    def _is_anything_queued(self) -> bool:
+        return any(partition.queue for partition in self._partitions)
+
+    def _collected(self, limit: int) -> Polled:
+        polled, count = Polled(), 0
+        for partition in self._partitions:
+            if count >= limit:
+                break
+            if partition.queue:
+                count += self._collect(partition, limit - count, polled)
+        # Those that were not reached come first the next time.
+        self._partitions = [*self._partitions[1:], *self._partitions[:1]]
+        return polled
+
+    def _collect(self, partition: ReadPartition, limit: int, polled: Polled) -> int:
+        """Takes up to `limit` records of a partition, whole batches; returns how many.
+
+        Raises:
+            SourceStopped: Nothing else is in hand, and it cannot be read any further.
+            NotByBatches: Likewise, and librdkafka may read it.
+        """
+        taken: list[ArrivedBatch] = []
+        count = 0
+        while partition.queue and count < limit:
+            first = partition.queue[0]
+            if isinstance(first, SourceStopped | NotByBatches):
+                if not (taken or polled.chunks or polled.ends):
+                    raise first
+                break
+            partition.queue.popleft()
+            if isinstance(first, SeenEnd):
+                polled.ends[partition.tp] = first.offset
+            else:
+                polled.ends.pop(partition.tp, None)
+                taken.append(first)
+                count += len(first.offsets)
+                self._fetching.queued = self._fetching.queued.without_batch(first)
+        if taken:
+            polled.chunks.append(Chunk(partition.tp, BatchRecords(partition.tp, taken)))
+        return count

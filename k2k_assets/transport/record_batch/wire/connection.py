@@ -1,0 +1,345 @@
+"""A connection to one broker: opened, signed in, one request at a time, everything with a deadline and a size limit."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import struct
+import time
+from typing import Final
+
+import numpy as np
+
+from k2k_assets.transport.record_batch.errors import (
+    AnswerTooLarge,
+    ConnectionLost,
+    LoginRefused,
+    NotByBatches,
+    ProtocolError,
+)
+from k2k_assets.transport.record_batch.wire import control_messages as messages
+from k2k_assets.transport.record_batch.wire import fetch_messages
+from k2k_assets.transport.record_batch.wire.control_messages import ASKED_VERSIONS, SpokenVersions
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader
+from k2k_assets.transport.record_batch.wire.resolver import resolved
+from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
+from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, Task, Wait
+
+_HEADER: Final = struct.Struct(">hhi")
+_LENGTH: Final = struct.Struct(">i")
+# The other requests' answers are small, unless a cluster has thousands of brokers or a topic as many partitions.
+SMALL_ANSWER = 16 * 1024 * 1024
+"""Size limit for answers that hold no records, in bytes."""
+# Credentials are shown again after this share of the time for which they are good.
+_REAUTHENTICATE_AFTER = 0.85
+# A long answer over a slow line may take longer than a short one: it comes with so many bytes a second at least.
+_SLOWEST = 50_000
+
+
+class BrokerConnection:
+    """A connection to one broker.
+
+    Args:
+        address: Host and port.
+        settings: How it is opened.
+
+    Attributes:
+        spoken: What the broker speaks, once it is open.
+    """
+
+    def __init__(self, address: Address, settings: ConnectionSettings) -> None:
+        self.address = address
+        self.spoken = SpokenVersions()
+        self._settings = settings
+        self._sock: socket.socket | None = None
+        self._correlation = 0
+        self._sign_in_at = float("inf")
+
+    def __str__(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    def open(self) -> Task[None]:
+        """Connects and signs in.
+
+        Raises:
+            ConnectionLost: It does not work, or not in time.
+            NotByBatches: The broker speaks no version of an API that is spoken here.
+        """
+        deadline = time.monotonic() + self._settings.setup_seconds
+        try:
+            yield from self._connect(deadline)
+            if self._settings.tls is not None:
+                yield from self._encrypt(deadline)
+            yield from self._learn_versions(deadline)
+            if self._settings.mechanism is not None:
+                yield from self._sign_in(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(
+        self, api: int, version: int, body: bytes, limit: int = SMALL_ANSWER, held_back: float = 0
+    ) -> Task[memoryview]:
+        """Sends a request, and returns the body of its answer.
+
+        Args:
+            api: The API.
+            version: Its version.
+            body: The request behind its header.
+            limit: Size limit of the answer, in bytes.
+            held_back: For how many seconds the broker may hold the answer back.
+
+        Raises:
+            ConnectionLost: No answer, or none that can be one. The connection is closed.
+        """
+        yield from self.sign_in_if_due()
+        deadline = time.monotonic() + self._settings.answer_seconds + held_back
+        return (yield from self._ask(api, version, body, limit, deadline))
+
+    @property
+    def has_to_sign_in(self) -> bool:
+        """Whether its credentials have to be shown again before the next request."""
+        return time.monotonic() >= self._sign_in_at
+
+    def sign_in_if_due(self) -> Task[None]:
+        """Shows the credentials again if their time ends; no answer may be under way."""
+        if self.has_to_sign_in:
+            yield from self._sign_in(time.monotonic() + self._settings.answer_seconds)
+
+    def header(self, api: int, version: int, size: int) -> tuple[int, bytes]:
+        """What comes before the body of a request that somebody else sends.
+
+        Args:
+            api: The API; a flexible version of it.
+            version: Its version.
+            size: Bytes of the body.
+
+        Returns:
+            The number that the answer bears, and the header with the length of all.
+        """
+        correlation, header = self._header(api, version, flexible=True)
+        return correlation, _LENGTH.pack(len(header) + size) + header
+
+    @property
+    def sock(self) -> socket.socket:
+        """Its socket.
+
+        Raises:
+            ConnectionLost: It is closed.
+        """
+        return self._opened()
+
+    def close(self) -> None:
+        """Closes it at once."""
+        sock, self._sock = self._sock, None
+        if sock is not None:
+            sock.close()
+
+    def _connect(self, deadline: float) -> Task[None]:
+        trouble = ""
+        for family, address in (yield from resolved(self.address, deadline)):
+            try:
+                yield from self._connect_to(family, address, deadline)
+                return
+            except OSError as error:
+                trouble = str(error)
+                self.close()
+        raise ConnectionLost(f"{self}: cannot be connected to: {trouble}")
+
+    def _connect_to(self, family: int, address: tuple[object, ...], deadline: float) -> Task[None]:
+        sock = self._sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._settings.keep_alive:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        code = sock.connect_ex(address)
+        if code == errno.EINPROGRESS:
+            yield from self._wait(WRITE, deadline)
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    def _encrypt(self, deadline: float) -> Task[None]:
+        tls, sock = self._settings.tls, self._sock
+        assert tls is not None
+        assert sock is not None
+        try:
+            secured = tls.context.wrap_socket(sock, server_hostname=self.address[0], do_handshake_on_connect=False)
+            self._sock = secured
+            yield from self._shake_hands(secured, deadline)
+        except ssl.SSLCertVerificationError as error:
+            raise LoginRefused(f"{self}: SSL routines: {error}") from None
+        except (OSError, ValueError) as error:  # also a name that can be in no certificate
+            raise ConnectionLost(f"{self}: SSL routines: {error}") from None
+
+    def _shake_hands(self, secured: ssl.SSLSocket, deadline: float) -> Task[None]:
+        while True:
+            try:
+                secured.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                yield from self._wait(READ, deadline)
+            except ssl.SSLWantWriteError:
+                yield from self._wait(WRITE, deadline)
+
+    def _learn_versions(self, deadline: float) -> Task[None]:
+        api = messages.API_VERSIONS
+        answer = yield from self._ask(api, ASKED_VERSIONS[api], messages.api_versions(), SMALL_ANSWER, deadline)
+        self.spoken = messages.read_api_versions(answer)
+        if self.spoken.error:
+            error = self.spoken.error
+            raise NotByBatches([f"the broker {self} does not say which versions it speaks (error {error})"])
+        for api, version in ASKED_VERSIONS.items():
+            if "Sasl" not in messages.NAMES[api] or self._settings.mechanism is not None:
+                self.version_of(api, version, version)
+        self.version_of(messages.FETCH, fetch_messages.OLDEST, fetch_messages.NEWEST)
+
+    @property
+    def fetch_version(self) -> int:
+        """Version of Fetch that both sides speak."""
+        return self.version_of(messages.FETCH, fetch_messages.OLDEST, fetch_messages.NEWEST)
+
+    def version_of(self, api: int, oldest: int, newest: int) -> int:
+        """The newest version of an API that both sides speak, once it is open.
+
+        Args:
+            api: The API.
+            oldest: The oldest version that is spoken here.
+            newest: The newest one.
+
+        Raises:
+            NotByBatches: There is none.
+        """
+        found = self.spoken.by_api.get(api)
+        if found is None or found.newest < oldest or found.oldest > newest:
+            has = "not at all" if found is None else f"in versions {found.oldest} to {found.newest}"
+            needed = f"{oldest} to {newest} are" if newest > oldest else f"{newest} is"
+            raise NotByBatches([f"the broker {self} speaks {messages.NAMES[api]} {has}, and {needed} needed"])
+        return min(found.newest, newest)
+
+    def _sign_in(self, deadline: float) -> Task[None]:
+        """Shows the credentials, for the first time or again on the same connection (KIP-368)."""
+        try:
+            yield from self._authenticate(deadline)
+        except LoginRefused as refused:
+            self.close()
+            raise LoginRefused(f"{self}: SASL authentication error: {refused}") from None
+
+    def _authenticate(self, deadline: float) -> Task[None]:
+        mechanism = self._settings.mechanism
+        assert mechanism is not None
+        self._sign_in_at = float("inf")
+        answer = yield from self._step(messages.SASL_HANDSHAKE, messages.sasl_handshake(mechanism.name), deadline)
+        error, known = messages.read_sasl_handshake(answer)
+        if error:
+            raise LoginRefused(f"it takes {', '.join(known)}, not {mechanism.name}")
+        exchange = mechanism.exchange()
+        token = next(exchange)
+        while True:
+            answer = yield from self._step(messages.SASL_AUTHENTICATE, messages.sasl_authenticate(token), deadline)
+            said = messages.read_sasl_authenticate(answer)
+            if said.error:
+                raise LoginRefused(said.words or f"error {said.error}")
+            if said.lifetime > 0:
+                self._sign_in_at = time.monotonic() + said.lifetime * _REAUTHENTICATE_AFTER
+            try:
+                token = exchange.send(said.token)
+            except StopIteration:
+                return
+
+    def _step(self, api: int, body: bytes, deadline: float) -> Task[memoryview]:
+        return (yield from self._ask(api, ASKED_VERSIONS[api], body, SMALL_ANSWER, deadline))
+
+    def _ask(self, api: int, version: int, body: bytes, limit: int, deadline: float) -> Task[memoryview]:
+        flexible = api != messages.SASL_HANDSHAKE
+        correlation, header = self._header(api, version, flexible)
+        request = header + body
+        try:
+            yield from self._send(_LENGTH.pack(len(request)) + request, deadline)
+            answer = yield from self._receive(limit, deadline)
+            # The answer about versions is one that old clients can read, too.
+            return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self}: {error}") from None
+        except BaseException:  # also when the task ends here: half an answer cannot be read on
+            self.close()
+            raise
+
+    def _header(self, api: int, version: int, flexible: bool) -> tuple[int, bytes]:
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        client = self._settings.client_id.encode()
+        header = _HEADER.pack(api, version, self._correlation) + struct.pack(">h", len(client)) + client
+        return self._correlation, header + (NO_TAGS if flexible else b"")
+
+    def _send(self, content: bytes, deadline: float) -> Task[None]:
+        left = memoryview(content)
+        while left:
+            sock = self._opened()
+            try:
+                left = left[sock.send(left) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                yield from self._wait(WRITE, deadline)
+            except ssl.SSLWantReadError:
+                yield from self._wait(READ, deadline)
+
+    def _receive(self, limit: int, deadline: float) -> Task[memoryview]:
+        head = bytearray(_LENGTH.size)
+        yield from self._fill(memoryview(head), deadline)
+        (length,) = _LENGTH.unpack(head)
+        if length > limit:
+            raise AnswerTooLarge(f"{self}: an answer of {length} bytes, and at most {limit} are taken")
+        if length < _LENGTH.size:
+            raise ProtocolError(f"{self}: an answer of {length} bytes")
+        # Not zeroed, so that pages are taken only as they are filled: a mere claim costs no memory.
+        frame = np.empty(length, np.uint8).data
+        yield from self._fill(frame, deadline)
+        return frame
+
+    def _fill(self, space: memoryview, deadline: float) -> Task[None]:
+        while space:
+            sock = self._opened()
+            try:
+                count = sock.recv_into(space)
+                if count == 0:
+                    raise ConnectionLost(f"{self}: the broker has closed the connection")
+                space = space[count:]
+                deadline += count / _SLOWEST
+            except (BlockingIOError, ssl.SSLWantReadError):
+                yield from self._wait(READ, deadline)
+            except ssl.SSLWantWriteError:
+                yield from self._wait(WRITE, deadline)
+            if space and time.monotonic() >= deadline:
+                raise ConnectionLost(f"{self}: no answer in time")
+
+    def _opened(self) -> socket.socket:
+        if self._sock is None:
+            raise ConnectionLost(f"{self}: the connection is closed")
+        return self._sock
+
+    def _wait(self, events: int, deadline: float) -> Task[None]:
+        if time.monotonic() >= deadline:
+            raise ConnectionLost(f"{self}: no answer in time")
+        yield Wait(deadline, self._opened(), events)
+
+
+def body_of(answer: memoryview, correlation: int, flexible: bool = True) -> memoryview:
+    """The body of an answer.
+
+    Args:
+        answer: All of it, behind its length.
+        correlation: The number of the request.
+        flexible: Whether its header has tagged fields.
+
+    Raises:
+        ProtocolError: It answers another request.
+    """
+    reader = Reader(answer)
+    found = reader.int32()
+    if found != correlation:
+        raise ProtocolError(f"an answer to request {found}, and {correlation} was asked")
+    if flexible:
+        reader.tags()
+    return reader.view(reader.left)

@@ -1,0 +1,165 @@
+"""Produce, versions 9 to 13. The records of a request are views: nothing is copied.
+
+| version | what it brings |
+| --- | --- |
+| 10 | who leads the partition instead, in the answer |
+| 12 | a partition joins the transaction by its first records (KIP-890) |
+| 13 | topic ids in the place of names |
+
+One request has at most one batch of a partition: of two, the broker drops the first without a word.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, text, varint
+
+OLDEST, NEWEST = 9, 13
+"""The versions that are spoken here."""
+JOINING = 12
+"""The oldest version by which a partition joins the transaction."""
+WITH_TOPIC_IDS = 13
+_HEAD = struct.Struct(">hi")
+_INDEX = struct.Struct(">i")
+_ALL_REPLICAS = -1
+_CURRENT_LEADER = 0
+
+Piece = bytes | memoryview
+
+
+class StampedBatch(NamedTuple):
+    """A batch as it goes on the wire.
+
+    Attributes:
+        topic_id: Its topic's id, 16 bytes.
+        header: The bytes before its records.
+        payload: Its records.
+    """
+
+    topic_id: bytes
+    header: bytes
+    payload: Piece
+
+
+def produce(
+    version: int, transactional_id: str, timeout: float, batches: Mapping[TopicPartition, StampedBatch]
+) -> tuple[list[Piece], int]:
+    """Asks to append batches of a transaction, one to each partition, on all replicas that are in sync.
+
+    Args:
+        version: Of the request.
+        transactional_id: Of the transaction.
+        timeout: Seconds that the broker may wait for the other replicas.
+        batches: By partition.
+
+    Returns:
+        The request in pieces, and its size in bytes.
+    """
+    by_topic: dict[str, list[tuple[int, StampedBatch]]] = {}
+    for tp, batch in batches.items():
+        by_topic.setdefault(tp.topic, []).append((tp.partition, batch))
+    pieces: list[Piece] = []
+    packed = bytearray(text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000)))
+    packed += varint(len(by_topic) + 1)
+    size = 0
+    for topic, of_topic in by_topic.items():
+        packed += of_topic[0][1].topic_id if version >= WITH_TOPIC_IDS else text(topic)
+        packed += varint(len(of_topic) + 1)
+        for partition, batch in of_topic:
+            length = len(batch.payload)
+            packed += _INDEX.pack(partition) + varint(len(batch.header) + length + 1) + batch.header
+            pieces += (bytes(packed), batch.payload)
+            size += len(packed) + length
+            packed = bytearray(NO_TAGS)
+        packed += NO_TAGS
+    packed += NO_TAGS
+    pieces.append(bytes(packed))
+    return pieces, size + len(packed)
+
+
+class LeaderInstead(NamedTuple):
+    """Who leads the partition, as the broker knows: node id and leader epoch."""
+
+    node: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedPartition:
+    """What was answered about one partition.
+
+    Attributes:
+        topic: Name of the topic, or its id, 16 bytes.
+        partition: Index of the partition.
+        error: Error code.
+        base_offset: Offset of the batch's first record; -1 if it was not appended.
+        refused: Index in the batch, and what is wrong, of each record that the broker refuses.
+        words: What the broker says about the error; may be empty.
+        leader: Who leads it instead; None if the broker does not tell.
+    """
+
+    topic: str | bytes
+    partition: int
+    error: int
+    base_offset: int
+    refused: Sequence[tuple[int, str]] = ()
+    words: str = ""
+    leader: LeaderInstead | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceAnswer:
+    """An answer.
+
+    Attributes:
+        throttled: Seconds for which the broker wants to be left alone.
+        partitions: What was answered about each partition.
+    """
+
+    throttled: float
+    partitions: list[ProducedPartition]
+
+
+def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
+    """Reads the answer to `produce`.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    reader = Reader(answer)
+    found: list[ProducedPartition] = []
+
+    def refused() -> tuple[int, str]:
+        each = reader.int32(), reader.text() or ""
+        reader.tags()
+        return each
+
+    def topic() -> None:
+        name: str | bytes = reader.uuid() if version >= WITH_TOPIC_IDS else reader.text() or ""
+
+        def partition() -> None:
+            index, code, base = reader.int32(), reader.int16(), reader.int64()
+            reader.int64()  # append time
+            reader.int64()  # log start
+            wrong, words = reader.array(refused), reader.text() or ""
+            leader = _leader(reader.tags().get(_CURRENT_LEADER))
+            found.append(ProducedPartition(name, index, code, base, wrong, words, leader))
+
+        reader.array(partition)
+        reader.tags()
+
+    reader.array(topic)
+    return ProduceAnswer(max(0, reader.int32()) / 1000, found)
+
+
+def _leader(tag: memoryview | None) -> LeaderInstead | None:
+    if tag is None:
+        return None
+    reader = Reader(tag)
+    leader = LeaderInstead(reader.int32(), reader.int32())
+    return None if leader.node < 0 else leader

@@ -1,0 +1,183 @@
+"""Requests to one broker, sent one behind the other without waiting for answers; these come in the same order."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.wire.connection import SMALL_ANSWER, BrokerConnection, body_of
+from k2k_assets.transport.record_batch.wire.produce_messages import Piece
+from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, Task, Wait
+
+_LENGTH = struct.Struct(">i")
+_RECEIVED_AT_ONCE = 64 * 1024
+_PIECES_AT_ONCE = 64
+# So many turns of sending and receiving come before other tasks have theirs.
+_TURNS = 8
+_FOREVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRequest:
+    """A request.
+
+    Attributes:
+        api: The API; a flexible version of it.
+        version: Its version.
+        pieces: Its body.
+        size: Bytes of the body.
+        on_answer: Gets the body of the answer; what it raises ends the pipeline.
+    """
+
+    api: int
+    version: int
+    pieces: list[Piece]
+    size: int
+    on_answer: Callable[[memoryview], None]
+
+
+class RequestQueue(Protocol):
+    """Where requests come from: they are made only when the connection takes them."""
+
+    @property
+    def not_before(self) -> float:
+        """When the next one may be sent, monotonic seconds."""
+        ...
+
+    def has_request(self) -> bool:
+        """Whether there is one."""
+        ...
+
+    def next_request(self) -> BrokerRequest:
+        """The next one. It counts as sent from now on."""
+        ...
+
+
+class RequestPipeline:
+    """Sends requests over one connection until it is lost.
+
+    Args:
+        connection: The connection, which is open.
+        requests: What is sent.
+    """
+
+    def __init__(self, connection: BrokerConnection, requests: RequestQueue) -> None:
+        self._connection, self._requests = connection, requests
+        self._unsent: deque[Piece] = deque()
+        self._expected: deque[tuple[int, Callable[[memoryview], None]]] = deque()
+        self._received = bytearray()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request that it has taken is answered."""
+        return not self._expected
+
+    def run(self) -> Task[None]:
+        """Sends and receives.
+
+        Raises:
+            ConnectionLost: The connection is lost; what is not answered may have been executed or not.
+        """
+        while True:
+            if self._connection.has_to_sign_in and self.is_idle:
+                yield from self._connection.sign_in_if_due()
+            for _ in range(_TURNS):
+                try:
+                    # Receiving comes first: it tells that an idle connection was closed before anything is sent.
+                    moved = self._receive()
+                    moved = self._send() or moved
+                except OSError as error:
+                    raise ConnectionLost(f"{self._connection}: {error}") from None
+                if not moved:
+                    break
+            yield self._wait(moved)
+
+    def _wait(self, moved: bool) -> Wait:
+        if moved:
+            return Wait(0.0)
+        events = READ | WRITE if self._unsent else READ
+        until = self._requests.not_before if self._requests.has_request() else _FOREVER
+        if until <= time.monotonic():
+            until = _FOREVER  # the credentials come first, or the socket is full
+        return Wait(until, self._connection.sock, events, ready=self._may_take)
+
+    def _may_take(self) -> bool:
+        requests = self._requests
+        return (
+            not self._unsent
+            and requests.has_request()
+            and requests.not_before <= time.monotonic()
+            and (self.is_idle or not self._connection.has_to_sign_in)
+        )
+
+    def _send(self) -> bool:
+        """Sends what the socket takes; whether it took anything."""
+        moved = False
+        while True:
+            if not self._unsent:
+                if not self._may_take() or self._connection.has_to_sign_in:
+                    return moved
+                self._take()
+            sock = self._connection.sock
+            try:
+                if isinstance(sock, ssl.SSLSocket):
+                    count = sock.send(self._unsent[0])
+                else:
+                    count = sock.sendmsg([self._unsent[n] for n in range(min(len(self._unsent), _PIECES_AT_ONCE))])
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                return moved
+            moved = True
+            self._sent(count)
+
+    def _take(self) -> None:
+        request = self._requests.next_request()
+        correlation, header = self._connection.header(request.api, request.version, request.size)
+        self._expected.append((correlation, request.on_answer))
+        self._unsent += [header, *(piece for piece in request.pieces if len(piece))]
+
+    def _sent(self, count: int) -> None:
+        unsent = self._unsent
+        while count:
+            first = unsent.popleft()
+            if count < len(first):
+                unsent.appendleft(memoryview(first)[count:])
+                return
+            count -= len(first)
+
+    def _receive(self) -> bool:
+        """Takes in the answers that have come; whether anything has."""
+        moved = False
+        while True:
+            try:
+                received = self._connection.sock.recv(_RECEIVED_AT_ONCE)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return moved
+            if not received:
+                raise ConnectionLost(f"{self._connection}: the broker has closed the connection")
+            moved = True
+            self._received += received
+            self._take_answers()
+
+    def _take_answers(self) -> None:
+        received = self._received
+        while len(received) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(received)
+            if length > SMALL_ANSWER:
+                raise AnswerTooLarge(
+                    f"{self._connection}: an answer of {length} bytes, and at most {SMALL_ANSWER} are taken"
+                )
+            if length < _LENGTH.size or not self._expected:
+                raise ProtocolError(f"{self._connection}: an answer of {length} bytes that nobody asked for")
+            end = _LENGTH.size + length
+            if len(received) < end:
+                return
+            answer = memoryview(bytes(received[_LENGTH.size : end]))
+            del received[:end]
+            correlation, on_answer = self._expected.popleft()
+            on_answer(body_of(answer, correlation))

@@ -1,0 +1,1 @@
+"""The sink: writes batches and control records in transactions, and sends nothing twice."""

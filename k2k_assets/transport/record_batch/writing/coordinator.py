@@ -1,0 +1,259 @@
+"""The transaction coordinator of one transactional id: opens, joins and ends its transactions.
+
+Where each transaction has an epoch of its own (KIP-890), a commit whose answer is lost is asked about again:
+
+| answer | means |
+| --- | --- |
+| none | it is committed: only we hold the epoch before the next one |
+| concurrent transactions | it is still being ended: asked again |
+| invalid transaction state | it is not committed: the broker had aborted it, because it was too slow |
+| fenced | somebody else has the id, and only the target tells what became of it |
+
+Where transactions share an epoch, a second copy of the request could end half of the next one: it is sent once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.wire import transaction_messages as messages
+from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
+from k2k_assets.transport.record_batch.wire.control_messages import (
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+)
+from k2k_assets.transport.record_batch.wire.settings import Address
+from k2k_assets.transport.record_batch.wire.tasks import Task, pause
+from k2k_assets.transport.record_batch.wire.transaction_messages import EPOCH_EACH, ProducerIdentity
+from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
+from k2k_assets.transport.record_batch.writing.write_errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_ELSEWHERE,
+    error_of,
+    error_text,
+)
+
+_PAUSE = 0.05
+_UNTIL_ENDED = 0.005
+_UNTIL_JOINED = 0.0005
+_INVALID_STATE = 48
+_OPERATION_NOT_ATTEMPTED = 55  # because of another partition of the request
+_EPOCHS_EACH = 2
+# Brokers that speak this among each other make sure that records belong to an open transaction (KIP-890, first part).
+_VERIFIED = 4
+# One or two are normal while the brokers have not heard of a new user yet.
+_REFUSALS = 3
+
+
+class TransactionCoordinator:
+    """The coordinator of a transactional id.
+
+    Args:
+        settings: How brokers are connected to.
+        transactional_id: The id.
+
+    Attributes:
+        has_epoch_each: Whether each transaction has an epoch of its own; known once a producer id is.
+    """
+
+    def __init__(self, settings: SinkSettings, transactional_id: str) -> None:
+        self.has_epoch_each = False
+        self._settings = settings
+        self._id = transactional_id
+        self._connection: BrokerConnection | None = None
+
+    def open(self, deadline: Deadline, step: str) -> Task[ProducerIdentity]:
+        """Gets a producer id: this fences who has one under the transactional id, and aborts that one's transaction.
+
+        It returns only when that one's transaction is ended. The request may be repeated: no transaction is ours yet.
+
+        Raises:
+            ConnectionLost: No broker answers in time.
+            NotAllowed: The principal may not use the id.
+            TimeoutTooLong: The transaction time-out is longer than the brokers allow.
+            Restart: The transaction before is not ended in time, or something else is wrong.
+        """
+        refusals = 0
+        while True:
+            try:
+                connection = yield from self._connected(deadline)
+                version = connection.version_of(INIT_PRODUCER_ID, *messages.INIT_PRODUCER_ID_VERSIONS)
+                body = messages.init_producer_id(self._id, self._settings.transaction_ms)
+                answer = yield from connection.ask(INIT_PRODUCER_ID, version, body)
+                error, producer = messages.read_init_producer_id(answer)
+            except ConnectionLost as lost:
+                self.close()
+                refusals += isinstance(lost, LoginRefused)
+                if deadline.expired() or refusals >= _REFUSALS:
+                    raise
+                yield from pause(_PAUSE)
+                continue
+            if not error:
+                self._learn_versions(connection)
+                return producer
+            yield from self._wait_out(error, step, deadline, _UNTIL_ENDED)
+
+    def join(
+        self, producer: ProducerIdentity, partitions: Collection[TopicPartition], deadline: Deadline
+    ) -> Task[None]:
+        """Adds partitions to the transaction before their first records.
+
+        Raises:
+            ConnectionLost: The answer is lost.
+            Fenced: Somebody else has the id.
+            Restart: It does not work.
+        """
+        body = messages.add_partitions(self._id, producer, partitions)
+        while True:
+            connection = yield from self._connected(deadline)
+            answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
+            found = messages.read_add_partitions(answer)
+            if found.keys() != set(partitions):
+                raise Restart(f"{connection}: an answer about other partitions than were added to the transaction")
+            errors = {tp: error for tp, error in found.items() if error and error != _OPERATION_NOT_ATTEMPTED}
+            if not errors and not any(found.values()):
+                return
+            tp, error = next(iter(errors.items()), (None, _OPERATION_NOT_ATTEMPTED))
+            step = f"adding {tp} to the transaction"
+            yield from self._wait_out(error, step, deadline, _UNTIL_JOINED, None if tp is None else tp.topic)
+
+    def commit(self, producer: ProducerIdentity, deadline: Deadline) -> Task[ProducerIdentity]:
+        """Commits the transaction.
+
+        Returns:
+            Under which identity the next transaction is.
+
+        Raises:
+            Fenced: Somebody else has the id.
+            Restart: It is not committed, or that cannot be known.
+        """
+        if not self.has_epoch_each:
+            return (yield from self._end_once(producer, deadline, commits=True))
+        doubt = ""
+        while True:
+            try:
+                connection = yield from self._connected(deadline)
+                answer = yield from connection.ask(
+                    END_TXN, EPOCH_EACH, messages.end_txn(self._id, producer, commits=True)
+                )
+                error, following = messages.read_end_txn(EPOCH_EACH, answer)
+            except ConnectionLost as lost:
+                self.close()
+                doubt = str(lost)
+                if deadline.expired():
+                    raise Restart(f"committing: no answer in time, so that the outcome is not known: {doubt}") from None
+                yield from pause(_PAUSE)
+                continue
+            if not error and following is not None:
+                return _next(producer, following)
+            if error == _INVALID_STATE:
+                raise Restart(f"committing: the broker has aborted the transaction: {error_text(error)}")
+            yield from self._wait_out(error, "committing", deadline, _UNTIL_ENDED)
+
+    def abort(self, producer: ProducerIdentity, deadline: Deadline) -> Task[None]:
+        """Aborts the transaction if that works at once; asks once."""
+        yield from self._end_once(producer, deadline, commits=False)
+
+    def _end_once(self, producer: ProducerIdentity, deadline: Deadline, commits: bool) -> Task[ProducerIdentity]:
+        step = "committing" if commits else "aborting"
+        try:
+            connection = yield from self._connected(deadline)
+            version = EPOCH_EACH
+            if not self.has_epoch_each:
+                version = connection.version_of(END_TXN, *messages.END_TXN_VERSIONS)
+            # It is asked once, so that nothing is gained by giving up early.
+            longer = max(0.0, deadline.remaining() - self._settings.connection.answer_seconds)
+            body = messages.end_txn(self._id, producer, commits)
+            answer = yield from connection.ask(END_TXN, version, body, held_back=longer)
+            error, following = messages.read_end_txn(version, answer)
+        except ConnectionLost as lost:
+            raise Restart(f"{step}: no answer, so that the outcome is not known: {lost}") from None
+        if error:
+            raise error_of(error, step)
+        return following or producer
+
+    def close(self) -> None:
+        """Closes the connection; the next request opens one."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _learn_versions(self, connection: BrokerConnection) -> None:
+        spoken = connection.spoken
+        ends = spoken.by_api.get(END_TXN)
+        self.has_epoch_each = spoken.of_transactions >= _EPOCHS_EACH and ends is not None and ends.newest >= EPOCH_EACH
+        connection.version_of(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, messages.ADD_PARTITIONS_VERSION)
+        if spoken.by_api[ADD_PARTITIONS_TO_TXN].newest < _VERIFIED:
+            raise NotByBatches([f"the broker {connection} does not verify transactions (KIP-890)"])
+
+    def _wait_out(
+        self, error: int, step: str, deadline: Deadline, seconds: float, topic: str | None = None
+    ) -> Task[None]:
+        """Waits before a request is repeated that the coordinator has answered by an error.
+
+        Raises:
+            Restart: Waiting does not help, or was in vain.
+        """
+        if error in COORDINATOR_ELSEWHERE:
+            self.close()
+            seconds = _PAUSE
+        elif error not in (CONCURRENT_TRANSACTIONS, _OPERATION_NOT_ATTEMPTED):
+            raise error_of(error, step, topic)
+        if deadline.expired():
+            raise Restart(f"{step}: {error_text(error)} until the time was over")
+        yield from pause(seconds)
+
+    def _connected(self, deadline: Deadline) -> Task[BrokerConnection]:
+        """A connection to the coordinator.
+
+        Raises:
+            ConnectionLost: It cannot be reached.
+        """
+        if self._connection is None:
+            address = yield from self._find(deadline)
+            connection = BrokerConnection(address, self._settings.connection)
+            yield from connection.open()
+            self._connection = connection
+        return self._connection
+
+    def _find(self, deadline: Deadline) -> Task[Address]:
+        """Asks the bootstrap brokers, one after the other, until one knows the coordinator."""
+        while True:
+            trouble = ConnectionLost("no broker is known")
+            for address in self._settings.connection.servers:
+                connection = BrokerConnection(address, self._settings.connection)
+                try:
+                    yield from connection.open()
+                    version = messages.FIND_COORDINATOR_VERSION
+                    connection.version_of(FIND_COORDINATOR, version, version)
+                    answer = yield from connection.ask(FIND_COORDINATOR, version, messages.find_coordinator(self._id))
+                    found = messages.read_find_coordinator(answer)
+                except ConnectionLost as lost:
+                    trouble = lost
+                    continue
+                finally:
+                    connection.close()
+                if found is None or found.error in COORDINATOR_ELSEWHERE:
+                    trouble = ConnectionLost(f"{connection}: the transaction coordinator is not available")
+                    continue
+                if found.error:
+                    raise error_of(found.error, "finding the transaction coordinator", words=found.words)
+                return found.address
+            if deadline.expired() or isinstance(trouble, LoginRefused):
+                raise trouble
+            yield from pause(_PAUSE)
+
+
+def _next(producer: ProducerIdentity, following: ProducerIdentity) -> ProducerIdentity:
+    """The identity after a commit, checked: one epoch on, or a new id when the epochs are used up."""
+    is_next = following == (producer.producer_id, producer.epoch + 1)
+    is_new = following.producer_id not in (producer.producer_id, -1) and following.epoch == 0
+    if not (is_next or is_new):
+        raise Restart(f"committing {tuple(producer)}: the broker goes on as {tuple(following)}")
+    return following

@@ -1,0 +1,159 @@
+"""Writes to the partitions that one broker leads, through one connection: a broker takes its requests one at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.record_batch.batches.outgoing import stamped
+from k2k_assets.transport.record_batch.errors import ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.wire import produce_messages as messages
+from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
+from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
+from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPartition, StampedBatch
+from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
+from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
+from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
+from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
+from k2k_assets.transport.record_batch.writing.refusals import refusal_of
+from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.write_errors import REFUSALS, error_of
+
+# Larger requests would only keep the answers of their first batches waiting.
+_REQUEST_BYTES = 1024 * 1024
+_BROKER_SECONDS = 30.0
+_LONGEST_THROTTLE = 60.0
+_SEQUENCES = 0x7FFFFFFF
+_BEFORE_JOINING = messages.JOINING - 1
+_FOREVER = float("inf")
+
+
+class Transaction(Protocol):
+    """What the writers of all leaders share."""
+
+    transactional_id: str
+    identity: ProducerIdentity
+    has_epoch_each: bool
+
+    def acknowledged(self, size: int) -> None:
+        """Notes that so many bytes are on the target."""
+        ...
+
+
+class _Sent(NamedTuple):
+    partition: TargetPartition
+    queued: QueuedBatch
+
+
+class LeaderWriter:
+    """Writes to what one broker leads. No batch is ever sent twice: if anything is in doubt, it raises.
+
+    Args:
+        address: The broker.
+        settings: How it is connected to.
+        transaction: Who writes.
+
+    Attributes:
+        not_before: When the next request may be sent, monotonic seconds: the broker may ask to be left alone.
+    """
+
+    def __init__(self, address: Address, settings: ConnectionSettings, transaction: Transaction) -> None:
+        self.not_before = 0.0
+        self._address, self._settings, self._transaction = address, settings, transaction
+        self._active: deque[TargetPartition] = deque()
+        self._version = messages.OLDEST
+
+    def send(self, partition: TargetPartition, batches: Sequence[QueuedBatch]) -> None:
+        """Queues batches of a partition that is in the transaction."""
+        if not partition.ready:
+            self._active.append(partition)
+        partition.ready.extend(batches)
+
+    def run(self) -> Task[None]:
+        """Sends what is queued, and takes in the answers.
+
+        Raises:
+            ConnectionLost: The broker cannot be reached, or does not say what became of a batch.
+            Undeliverable: It refuses a record.
+            Fenced: Somebody else has the transactional id.
+            Restart: It answers anything else that is no success.
+        """
+        while True:
+            yield Wait(_FOREVER, ready=self.has_request)
+            connection = BrokerConnection(self._address, self._settings)
+            try:
+                yield from connection.open()
+                self._version = self._version_of(connection)
+                pipeline = RequestPipeline(connection, self)
+                try:
+                    yield from pipeline.run()
+                except ConnectionLost:
+                    if not pipeline.is_idle:
+                        raise
+            finally:
+                connection.close()
+
+    def _version_of(self, connection: BrokerConnection) -> int:
+        if self._transaction.has_epoch_each:
+            return connection.version_of(PRODUCE, messages.JOINING, messages.NEWEST)
+        return connection.version_of(PRODUCE, messages.OLDEST, _BEFORE_JOINING)
+
+    def has_request(self) -> bool:
+        return bool(self._active)
+
+    def next_request(self) -> BrokerRequest:
+        transaction, active, size = self._transaction, self._active, 0
+        producer_id, epoch = transaction.identity
+        sent: dict[tuple[str | bytes, int], _Sent] = {}
+        batches = {}
+        again: list[TargetPartition] = []
+        while active and size < _REQUEST_BYTES:
+            partition = active.popleft()
+            queued = partition.ready.popleft()
+            batch = queued.batch
+            header = stamped(batch, producer_id, epoch, partition.sequence, is_transactional=True)
+            partition.sequence = partition.sequence + batch.records & _SEQUENCES
+            batches[partition.tp] = StampedBatch(partition.topic_id, header, batch.payload)
+            sent[self._name(partition), partition.tp.partition] = _Sent(partition, queued)
+            size += batch.size
+            if partition.ready:
+                again.append(partition)
+        active.extend(again)
+        version = self._version
+        pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
+        return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent))
+
+    def _name(self, partition: TargetPartition) -> str | bytes:
+        return partition.topic_id if self._version >= messages.WITH_TOPIC_IDS else partition.tp.topic
+
+    def _take(self, version: int, content: memoryview, sent: dict[tuple[str | bytes, int], _Sent]) -> None:
+        answer = messages.read_produce(version, content)
+        if answer.throttled:
+            self.not_before = time.monotonic() + min(answer.throttled, _LONGEST_THROTTLE)
+        # The others' errors only follow from a verdict about a record.
+        for found in sorted(answer.partitions, key=lambda each: each.error not in REFUSALS):
+            asked = sent.pop((found.topic, found.partition), None)
+            if asked is None:
+                raise ProtocolError("an answer about a partition that was not written to")
+            self._appended(asked, found)
+        if sent:
+            raise ProtocolError(f"no answer about {len(sent)} partitions that were written to")
+
+    def _appended(self, sent: _Sent, found: ProducedPartition) -> None:
+        (partition, queued), base = sent, found.base_offset
+        if found.error:
+            if found.error in REFUSALS and queued.piece is not None:
+                raise refusal_of(queued.batch, queued.piece, found)
+            topic = partition.tp.topic
+            raise error_of(found.error, f"writing to {partition.tp}", topic, found.words)
+        if base < max(0, partition.end):
+            raise Restart(
+                f"writing to {partition.tp}: a batch lies at {base}, before the end {partition.end} of another"
+            )
+        partition.end = base + queued.batch.records
+        if queued.piece is not None:
+            queued.piece.base_offset = base
+        self._transaction.acknowledged(queued.batch.size)

@@ -1,0 +1,120 @@
+"""The partitions that are written to: who leads each, its sequence, and what of it waits to be sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.errors import ConnectionLost
+from k2k_assets.transport.record_batch.wire.control_messages import TopicMetadata
+from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
+from k2k_assets.transport.record_batch.wire.tasks import Task, pause
+from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.write_errors import NO_LEADER, UNKNOWN_TOPIC, error_of
+
+_PAUSE = 0.1
+# After so many seconds the next session finds out what is the matter.
+_PATIENCE = 5.0
+_PASSING = frozenset({0, UNKNOWN_TOPIC, NO_LEADER})
+"""Brokers that have just started, or do not know a new topic yet, answer like this."""
+
+
+class QueuedBatch(NamedTuple):
+    """A batch, and what learns where it went; None for control records."""
+
+    batch: OutgoingBatch
+    piece: Piece | None
+
+
+@dataclass(slots=True)
+class TargetPartition:
+    """A partition that is written to.
+
+    Attributes:
+        tp: Which one.
+        topic_id: Its topic's id, 16 bytes.
+        node: Node id of its leader.
+        sequence: Of the next record.
+        end: The offset behind the last record of ours; -1 if there is none.
+        ready: Batches that may be sent.
+    """
+
+    tp: TopicPartition
+    topic_id: bytes
+    node: int
+    sequence: int = 0
+    end: int = -1
+    ready: deque[QueuedBatch] = field(default_factory=deque)
+
+
+class TargetTopics:
+    """The topics of the target: if one is created anew, nothing more is written to it.
+
+    Args:
+        cluster: Answers.
+    """
+
+    def __init__(self, cluster: MetadataClient) -> None:
+        self._cluster = cluster
+        self._topics: dict[str, TopicMetadata] = {}
+
+    def count(self, topic: str, deadline: Deadline) -> Task[int]:
+        """The number of a topic's partitions.
+
+        Raises:
+            Forbidden: The principal may not describe it.
+            Restart: There is none.
+        """
+        found = yield from self._found(topic, None, deadline)
+        return len(found.partitions)
+
+    def partition(self, tp: TopicPartition, deadline: Deadline) -> Task[TargetPartition]:
+        """A partition.
+
+        Raises:
+            Forbidden: The principal may not describe the topic.
+            Restart: There is none, or nobody leads it.
+        """
+        topic = yield from self._found(tp.topic, tp.partition, deadline)
+        return TargetPartition(tp, topic.topic_id or b"", topic.partitions[tp.partition].node)
+
+    def _found(self, name: str, partition: int | None, deadline: Deadline) -> Task[TopicMetadata]:
+        known = self._topics.get(name)
+        if known is not None and not _missing(known, partition, self._cluster.brokers):
+            return known
+        patience = Deadline(min(_PATIENCE, deadline.remaining()))
+        while True:
+            try:
+                metadata = yield from self._cluster.ask([name])
+                topic = metadata.topics.get(name)
+                trouble = _missing(topic, partition, metadata.brokers)
+            except ConnectionLost as lost:
+                topic, trouble = None, str(lost)
+            if topic is not None and topic.error not in _PASSING:
+                raise error_of(topic.error, f"writing to {name}", name)
+            if topic is not None and not trouble:
+                if known is not None and known.topic_id != topic.topic_id:
+                    raise Restart(f"writing to {name}: the topic was created anew")
+                self._topics[name] = topic
+                return topic
+            if patience.expired():
+                raise Restart(f"writing to {name}: {trouble}")
+            yield from pause(_PAUSE)
+
+
+def _missing(topic: TopicMetadata | None, partition: int | None, brokers: Container[int]) -> str:
+    """What is missing for writing to a partition, in words; empty if nothing is."""
+    if topic is None or topic.error or topic.topic_id is None or not topic.partitions:
+        return "the target does not know the topic"
+    if partition is None:
+        return ""
+    leader = topic.partitions.get(partition)
+    if leader is None:
+        return f"it has {len(topic.partitions)} partitions, and none is number {partition}"
+    return "" if leader.node in brokers else f"nobody leads partition {partition}"

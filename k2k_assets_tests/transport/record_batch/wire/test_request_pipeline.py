@@ -1,0 +1,175 @@
+"""Requests one behind the other on one connection: answers in order, in any pieces; what is no answer ends it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.wire.connection import SMALL_ANSWER, BrokerConnection
+from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
+from k2k_assets.transport.record_batch.wire.settings import settings_of
+from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka_frames import read_frame
+
+API, VERSION = 0, 12
+
+
+class Requests:
+    """Requests in a list.
+
+    Attributes:
+        answers: What came, in order.
+    """
+
+    def __init__(self, bodies: list[list[bytes | memoryview]]) -> None:
+        self.not_before = 0.0
+        self.waiting = deque(bodies)
+        self.answers: list[bytes] = []
+
+    def has_request(self) -> bool:
+        return bool(self.waiting)
+
+    def next_request(self) -> BrokerRequest:
+        pieces = self.waiting.popleft()
+        return BrokerRequest(
+            API, VERSION, pieces, sum(map(len, pieces)), lambda answer: self.answers.append(bytes(answer))
+        )
+
+
+class Line:
+    """A pipeline, and the broker's end of its connection."""
+
+    def __init__(self, requests: Requests) -> None:
+        self.connection = BrokerConnection(("broker", 1), settings_of({"bootstrap.servers": "broker:1"}))
+        self.connection._sock, self.broker = socket.socketpair()
+        self.connection._sock.setblocking(False)
+        self.broker.settimeout(SECONDS)
+        self.pipeline = RequestPipeline(self.connection, requests)
+        self.loop = Loop()
+
+    def start(self) -> None:
+        self.loop.start(self.pipeline.run())
+
+    def received(self) -> bytes:
+        frame = read_frame(self.broker)
+        assert frame is not None
+        return frame
+
+
+@contextmanager
+def _line(requests: Requests) -> Iterator[Line]:
+    line = Line(requests)
+    try:
+        yield line
+    finally:
+        line.loop.stop()
+        line.connection.close()
+        line.broker.close()
+
+
+def _answer_to(request: bytes, body: bytes) -> bytes:
+    (correlation,) = struct.unpack_from(">i", request, 8)
+    return struct.pack(">ii", len(body) + 5, correlation) + b"\0" + body
+
+
+def test_requests_go_without_waiting_and_answers_come_in_order_in_any_pieces() -> None:
+    requests = Requests([[b"one", memoryview(b"ONE")], [b""], [b"three"]])
+    with _line(requests) as line:
+        line.start()
+        frames = [line.received() for _ in range(3)]
+        assert [frame[-6:] for frame in frames[::2]] == [b"oneONE", b"\0three"]
+        assert not line.pipeline.is_idle
+        content = b"".join(_answer_to(frame, b"to %d" % n) for n, frame in enumerate(frames))
+        for byte in content:
+            line.broker.sendall(bytes([byte]))
+            line.loop.run(0, lambda: False)
+        line.loop.run(SECONDS, lambda: len(requests.answers) == 3)
+        assert requests.answers == [b"to 0", b"to 1", b"to 2"]
+        assert line.pipeline.is_idle
+
+
+def test_a_request_that_is_larger_than_the_socket_takes_comes_whole() -> None:
+    large = bytes(range(256)) * 40_000
+    requests = Requests([[memoryview(large), b"end"]])
+    with _line(requests) as line:
+        line.start()
+        received = bytearray()
+        line.broker.setblocking(False)
+        while not received.endswith(b"end"):
+            line.loop.run(0, lambda: True)
+            try:
+                received += line.broker.recv(1 << 20)
+            except BlockingIOError:
+                continue
+        assert received.endswith(large + b"end")
+
+
+def test_an_idle_connection_that_is_closed_leaves_nothing_in_doubt() -> None:
+    requests = Requests([])
+    with _line(requests) as line:
+        line.start()
+        line.broker.close()
+        requests.waiting.append([b"late"])
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            line.loop.run(SECONDS, lambda: False)
+        assert line.pipeline.is_idle
+        assert requests.waiting, "it was not taken"
+
+
+def test_a_connection_that_is_closed_before_an_answer_leaves_doubt() -> None:
+    requests = Requests([[b"one"], [b"two"]])
+    with _line(requests) as line:
+        line.start()
+        first = line.received()
+        line.broker.sendall(_answer_to(first, b"done"))
+        line.broker.close()
+        with pytest.raises(ConnectionLost):
+            line.loop.run(SECONDS, lambda: False)
+        assert not line.pipeline.is_idle
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (struct.pack(">i", SMALL_ANSWER + 1), AnswerTooLarge, "at most"),
+        (struct.pack(">i", -1), ProtocolError, "-1 bytes"),
+        (struct.pack(">ii", 5, 99) + b"\0", ProtocolError, "answer to request 99"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", AnswerTooLarge, "bytes"),
+    ],
+)
+def test_what_is_no_answer_ends_it(answer: bytes, error: type[Exception], words: str) -> None:
+    requests = Requests([[b"one"]])
+    with _line(requests) as line:
+        line.start()
+        line.received()
+        line.broker.sendall(answer)
+        with pytest.raises(error, match=words):
+            line.loop.run(SECONDS, lambda: False)
+        assert requests.answers == []
+
+
+def test_an_answer_that_nobody_asked_for_ends_it() -> None:
+    with _line(Requests([])) as line:
+        line.start()
+        line.broker.sendall(struct.pack(">ii", 5, 1) + b"\0")
+        with pytest.raises(ProtocolError, match="nobody asked for"):
+            line.loop.run(SECONDS, lambda: False)
+
+
+def test_a_broker_that_wants_to_be_left_alone_is() -> None:
+    requests = Requests([[b"later"]])
+    requests.not_before = float("inf")
+    with _line(requests) as line:
+        line.start()
+        line.loop.run(0, lambda: False)
+        assert requests.waiting
+        requests.not_before = 0.0
+        line.loop.run(SECONDS, lambda: not requests.waiting)
+        assert line.received().endswith(b"later")

@@ -1,0 +1,197 @@
+"""One batch of a partition in a request, in order; whatever an answer says that is no success ends it."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.errors import Fenced, Forbidden, Restart, Undeliverable
+from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.batches.packing import packed
+from k2k_assets.transport.record_batch.errors import ProtocolError
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, text
+from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest
+from k2k_assets.transport.record_batch.wire.settings import settings_of
+from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
+from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
+from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
+from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets_tests.support.memory.fake_records import ListRecords
+
+SEQUENCE_AT, PRODUCER_AT = 53, 43
+A, B = TopicPartition("a", 0), TopicPartition("b", 3)
+
+
+class OneTransaction:
+    """What writers share."""
+
+    transactional_id = "me"
+    identity = ProducerIdentity(7, 2)
+    has_epoch_each = True
+
+    def __init__(self) -> None:
+        self.acknowledged_bytes = 0
+
+    def acknowledged(self, size: int) -> None:
+        self.acknowledged_bytes += size
+
+
+class Writing:
+    """A writer without a connection; its requests are of version 9, which names topics."""
+
+    def __init__(self) -> None:
+        self.transaction = OneTransaction()
+        self.writer = LeaderWriter(("broker", 1), settings_of({"bootstrap.servers": "broker:1"}), self.transaction)
+        self.partitions = {tp: TargetPartition(tp, bytes(16), 1) for tp in (A, B)}
+
+    def send(self, tp: TopicPartition, *counts: int, is_control: bool = False) -> list[Piece]:
+        """Queues batches of so many records."""
+        pieces = [_piece(count) for count in counts]
+        queued = [
+            QueuedBatch(_batch(count), None if is_control else piece)
+            for count, piece in zip(counts, pieces, strict=True)
+        ]
+        self.writer.send(self.partitions[tp], queued)
+        return pieces
+
+
+def _piece(count: int) -> Piece:
+    chunk = Chunk(TopicPartition("from", 0), ListRecords(list(range(100, 100 + count))), "to", 0)
+    return PendingChunk(Sent(chunk)).piece(0, range(count))
+
+
+def _batch(count: int) -> OutgoingBatch:
+    return packed([(None, b"value", (), 1)] * count)
+
+
+def _answer(
+    *partitions: tuple[TopicPartition, int, int], refused: tuple[tuple[int, str], ...] = (), throttled: int = 0
+) -> memoryview:
+    """Of version 9: error and base offset of each partition."""
+    wrong = array([struct.pack(">i", index) + text(words) + NO_TAGS for index, words in refused])
+    topics = [
+        text(tp.topic)
+        + array([struct.pack(">ihqqq", tp.partition, error, base, -1, 0) + wrong + b"\0" + NO_TAGS])
+        + NO_TAGS
+        for tp, error, base in partitions
+    ]
+    return memoryview(array(topics) + struct.pack(">i", throttled) + NO_TAGS)
+
+
+def _headers(request: BrokerRequest) -> list[tuple[int, int, int]]:
+    """Producer id, epoch and sequence of each batch."""
+    found = []
+    for head in request.pieces[:-1:2]:
+        header = bytes(head)[-61:]
+        found.append(struct.unpack_from(">qhi", header, PRODUCER_AT))
+    return found
+
+
+def test_a_request_has_one_batch_of_a_partition_and_sequences_go_on() -> None:
+    writing = Writing()
+    writing.send(A, 3, 4, 5)
+    writing.send(B, 2)
+    requests = []
+    while writing.writer.has_request():
+        requests.append(writing.writer.next_request())
+    assert [_headers(request) for request in requests] == [[(7, 2, 0), (7, 2, 0)], [(7, 2, 3)], [(7, 2, 7)]]
+    assert writing.partitions[A].sequence == 12
+
+
+def test_answers_tell_where_batches_are() -> None:
+    writing = Writing()
+    pieces = [*writing.send(A, 3, 4), *writing.send(B, 2)]
+    first, second = writing.writer.next_request(), writing.writer.next_request()
+    first.on_answer(_answer((B, 0, 40), (A, 0, 10)))
+    second.on_answer(_answer((A, 0, 13)))
+    assert [piece.base_offset for piece in pieces] == [10, 13, 40]
+    assert writing.transaction.acknowledged_bytes == sum(_batch(count).size for count in (3, 4, 2))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (47, Fenced, "writing to a-0"),
+        (90, Fenced, "writing to a-0"),
+        (49, Fenced, "writing to a-0"),
+        (29, Forbidden, "not allowed"),
+        (6, Restart, "writing to a-0"),
+        (45, Restart, "writing to a-0"),
+        (46, Restart, "writing to a-0"),
+        (100, Restart, "writing to a-0"),
+        (120, Restart, "writing to a-0"),
+        (-1, Restart, "writing to a-0"),
+        (999, Restart, "writing to a-0"),
+    ],
+)
+def test_an_error_ends_it(error: int, raised: type[Exception], words: str) -> None:
+    writing = Writing()
+    (piece,) = writing.send(A, 3)
+    with pytest.raises(raised, match=words):
+        writing.writer.next_request().on_answer(_answer((A, error, -1)))
+    assert piece.base_offset == -1
+    assert writing.transaction.acknowledged_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "refused", "index", "final"),
+    [
+        (1, 10, (), 0, True),
+        (3, 10, (), None, False),
+        (3, 87, ((2, "no key"),), 2, True),
+        (3, 87, ((7, "not in it"),), None, False),
+        (3, 32, ((0, "too old"),), 0, True),
+    ],
+)
+def test_a_refused_record_is_named_where_the_broker_tells(
+    count: int, error: int, refused: tuple[tuple[int, str], ...], index: int | None, final: bool
+) -> None:
+    writing = Writing()
+    writing.send(A, count)
+    with pytest.raises(Undeliverable) as raised:
+        writing.writer.next_request().on_answer(_answer((A, error, -1), refused=refused))
+    assert (raised.value.index, raised.value.final) == (index, final)
+
+
+def test_a_verdict_counts_more_than_what_follows_from_it() -> None:
+    writing = Writing()
+    writing.send(A, 1)
+    writing.send(B, 1)
+    with pytest.raises(Undeliverable):
+        writing.writer.next_request().on_answer(_answer((A, 120, -1), (B, 10, -1)))
+
+
+def test_a_refused_control_record_is_nobodys_data() -> None:
+    writing = Writing()
+    writing.send(A, 1, is_control=True)
+    with pytest.raises(Restart, match="writing to a-0"):
+        writing.writer.next_request().on_answer(_answer((A, 10, -1)))
+
+
+@pytest.mark.parametrize("base", [-1, 0, 12])
+def test_a_batch_that_is_said_to_be_where_another_is_ends_it(base: int) -> None:
+    writing = Writing()
+    writing.send(A, 3, 3)
+    first, second = writing.writer.next_request(), writing.writer.next_request()
+    first.on_answer(_answer((A, 0, 10)))
+    with pytest.raises(Restart, match="before the end 13"):
+        second.on_answer(_answer((A, 0, base)))
+
+
+@pytest.mark.parametrize("answer", [_answer(), _answer((B, 0, 1)), _answer((A, 0, 1), (B, 0, 1)), memoryview(b"\1")])
+def test_an_answer_about_something_else_ends_it(answer: memoryview) -> None:
+    writing = Writing()
+    writing.send(A, 3)
+    with pytest.raises(ProtocolError):
+        writing.writer.next_request().on_answer(answer)
+
+
+def test_a_throttled_writer_waits_and_not_for_ever() -> None:
+    writing = Writing()
+    writing.send(A, 3)
+    writing.writer.next_request().on_answer(_answer((A, 0, 1), throttled=2**31 - 1))
+    assert 1.0 < writing.writer.not_before - time.monotonic() <= 60.0

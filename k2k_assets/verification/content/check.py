@@ -84,7 +84,7 @@ def check_content(
     unverified = found.unverified()
     look = looks(unverified, known.budget, seed)
     proven = prove(spark, pipeline, index, found, unverified, look, _PROOF_SECONDS * SECONDS)
-    plan = found.plan(left_to_compare(unverified, look, proven, known.budget, seed))
+    plan = found.plan(left_to_compare(unverified, look, found.seen(), proven, known.budget, seed))
     tally = Tally()
     if proven.pieces:
         _add_proven(spark, index, plan, proven, tally)

@@ -85,7 +85,9 @@ def _way(tally: Tally, by_records: int, proven: Proven) -> str:
         words.append(f"{tally.proven_records} records compared by batches ({unseen}; {read})")
     if by_records:
         words.append(f"{by_records} records compared by records")
-    return "; ".join(words) + (f"; not by batches: {proven.why}" if proven.why else "")
+    if proven.why:
+        words.append(f"not by batches: {proven.why}")
+    return "; ".join(words)
 
 
 def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) -> Iterator[VerifiedPosition]:

@@ -79,6 +79,10 @@ class Survey:
         """The ranges to compare, in the order of `known`."""
         return {tp: known.unverified(self.readable[tp]) for tp, known in self.known.items()}
 
+    def seen(self) -> dict[TopicPartition, Ranges]:
+        """The ranges that were compared before, and are right, as far as that still counts."""
+        return {tp: known.seen if known.last else () for tp, known in self.known.items()}
+
     def pieces_of(self, ranges: Mapping[TopicPartition, Ranges]) -> Pieces:
         """Cuts ranges where the settings of their copies change."""
         stretches = [Stretch(*tp, *each) for tp, of_partition in ranges.items() for each in of_partition]

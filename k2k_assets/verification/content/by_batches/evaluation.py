@@ -14,7 +14,7 @@ from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.verification.content.by_batches.choosing import to_prove
+from k2k_assets.verification.content.by_batches.choosing import open_ends, to_prove
 from k2k_assets.verification.content.by_batches.proving import TimeLimit, WantedStretch, proven_parts
 from k2k_assets.verification.content.by_batches.reading import reasons_against
 from k2k_assets.verification.content.by_batches.stretches import Proven, can_be_proven, cut, proven_by
@@ -52,9 +52,9 @@ def prove(
     for role, of_role in zip(roles, properties, strict=True):
         if reasons := reasons_against(of_role):
             return Proven(why=f"{role}: {'; '.join(reasons)}")
-    seen = {tp: known.seen if known.last else () for tp, known in found.known.items()}
     runs_each = {tp: _runs_each(found.chosen[tp]) for tp in unverified}
-    pieces = found.pieces_of(to_prove(unverified, look, seen, runs_each)).found
+    ranges = to_prove(unverified, look, found.seen(), runs_each)
+    pieces = found.pieces_of(ranges).found
     provable = [piece for piece in pieces if can_be_proven(piece)]
     stretches = cut(provable, found.source.stable)
     if not stretches or seconds <= 0:
@@ -72,7 +72,7 @@ def prove(
         (properties[0], properties[1]),
         limit,
     )
-    return proven_by(provable, parts)
+    return proven_by(provable, parts, open_ends(ranges, unverified))
 
 
 def _runs_each(portions: Sequence[Portion]) -> float:

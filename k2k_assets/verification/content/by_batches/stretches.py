@@ -17,7 +17,7 @@ they share a record. Else both of the records beside the gap are compared again,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -27,6 +27,8 @@ from k2k_assets.verification.content.pieces import ComparedPiece
 from k2k_assets.verification.content.sampling import Ranges, joined
 
 _OVERLAP = 1000
+_NO_ENDS: Mapping[TopicPartition, Collection[int]] = {}
+_NOTHING = "no time was left for it, or no record is mapped there"
 _TASKS, _LEAST, _MOST = 16, 50_000, 2_000_000
 
 
@@ -88,34 +90,53 @@ class Proven:
         return {tp: [Covered(*each) for each in joined(of_partition, 0)] for tp, of_partition in found.items()}
 
 
-def proven_by(pieces: Iterable[ComparedPiece], parts: Iterable[ProvenPart]) -> Proven:
-    """What some parts prove of the pieces to which their stretches belong."""
+def proven_by(
+    pieces: Iterable[ComparedPiece],
+    parts: Iterable[ProvenPart],
+    open_ends: Mapping[TopicPartition, Collection[int]] = _NO_ENDS,
+) -> Proven:
+    """What some parts prove of the pieces to which their stretches belong.
+
+    Args:
+        pieces: The pieces.
+        parts: The parts.
+        open_ends: Where pieces begin or end though there is more to compare on the other side: of what is proven, the
+            record beside such an end is left to be compared with its neighbour there.
+    """
     by_partition: dict[TopicPartition, list[ProvenPart]] = defaultdict(list)
     for part in sorted(parts):
         by_partition[TopicPartition(part.topic, part.partition)].append(part)
     found = []
     for piece in pieces:
         of_partition = by_partition[TopicPartition(piece.topic, piece.partition)]
+        ends = open_ends.get(TopicPartition(piece.topic, piece.partition), ())
         within = [part for part in of_partition if piece.start <= part.start < piece.end and part.records]
-        found += [piece._replace(start=start, end=end) for start, end in _ranges(piece, within)]
+        found += [piece._replace(start=start, end=end) for start, end in _ranges(piece, within, ends)]
     everything = [part for of_partition in by_partition.values() for part in of_partition]
     records = sum(part.records for part in everything)
-    doubts = {tp: [_doubtful(part) for part in of if part.doubt] for tp, of in by_partition.items()}
+    nothing = "" if everything else _NOTHING
+    doubts = {tp: _doubtful(of) for tp, of in by_partition.items()}
     return Proven(
         found,
         {tp: [Covered(*each) for each in joined(of, 0)] for tp, of in doubts.items() if of},
         sum(part.undecoded for part in everything) / records if records else 0.0,
         sum(part.bytes_ for part in everything),
         sum(part.milliseconds for part in everything) / 1000,
-        next((f"{part.topic}-{part.partition}@{part.end}: {part.doubt}" for part in everything if part.doubt), ""),
+        next((f"{part.topic}-{part.partition}@{part.end}: {part.doubt}" for part in everything if part.doubt), nothing),
     )
 
 
-def _doubtful(part: ProvenPart) -> tuple[int, int]:
-    return (part.last if part.records else part.start, part.doubt_end)
+def _doubtful(parts: Sequence[ProvenPart]) -> list[tuple[int, int]]:
+    """The ranges in doubt, each with the records beside it, if these are proven."""
+    first = {part.start: part.first for part in parts if part.records}
+    return [
+        (part.last if part.records else part.start, max(part.doubt_end, first.get(part.doubt_end, -1) + 1))
+        for part in parts
+        if part.doubt
+    ]
 
 
-def _ranges(piece: ComparedPiece, parts: Sequence[ProvenPart]) -> list[Covered]:
+def _ranges(piece: ComparedPiece, parts: Sequence[ProvenPart], open_ends: Collection[int]) -> list[Covered]:
     """What needs no further comparison; `parts` of the piece, in order, with at least one record each."""
     chains: list[ProvenPart] = []
     for part in parts:
@@ -126,9 +147,10 @@ def _ranges(piece: ComparedPiece, parts: Sequence[ProvenPart]) -> list[Covered]:
         else:
             chains.append(part)
     found = []
+    closed = {piece.start, piece.end} - set(open_ends)
     for chain in chains:
-        start = chain.start if chain.start == piece.start else chain.first + 1
-        end = chain.end if chain.end == piece.end else chain.last
+        start = chain.start if chain.start == piece.start in closed else chain.first + 1
+        end = chain.end if chain.end == piece.end in closed else chain.last
         if start < end:
             found.append(Covered(start, end))
     return found

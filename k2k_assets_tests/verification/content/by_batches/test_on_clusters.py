@@ -154,3 +154,17 @@ def test_settings_that_a_client_for_batches_does_not_know_leave_it_to_records(
     assert verdict.passed
     assert verdict.counts["by_batches"] == 0
     assert "not by batches: source: the property client.rack is not understood by it" in verdict.way
+
+
+@pytest.mark.slow
+def test_a_partition_of_which_all_was_aborted_has_no_mappings_and_does_no_harm(world: World) -> None:
+    source = world.clusters.source_servers
+    for servers in (source, world.clusters.target_servers):
+        add_partitions(servers, world.topic, 2)
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    produce(source, world.topic, [b"never"] * 2, partition=1, abort=True)
+    world.hand.mapping(world.topic, (0, 3), [], partition=1)
+    world.hand.commit(world.topic, 3, partition=1)
+    _wholly_proven(world.verdict("content"), 10)

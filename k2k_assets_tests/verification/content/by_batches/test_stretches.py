@@ -69,12 +69,23 @@ def test_stretches_that_only_touch_leave_the_records_on_both_sides_to_be_compare
     assert proven_by([PIECE], parts).ranges() == {TP: [Covered(0, 17), Covered(23, 60)]}
 
 
-def test_a_doubt_is_left_with_the_last_proven_record() -> None:
+def test_a_doubt_is_left_with_the_proven_records_on_both_of_its_sides() -> None:
     parts = [_part(0, 20, 0, 19, "timestamps differ", 40), _part(40, 60, 40, 59)]
     proven = proven_by([PIECE], parts)
     assert proven.ranges() == {TP: [Covered(0, 19), Covered(41, 60)]}
-    assert proven.doubts == {TP: [Covered(19, 40)]}
+    assert proven.doubts == {TP: [Covered(19, 41)]}
     assert (proven.why, proven.bytes_, proven.seconds) == ("orders-0@20: timestamps differ", 200, 2.0)
+
+
+def test_at_an_end_behind_which_there_is_more_the_last_record_is_left_to_be_compared_with_the_next_one() -> None:
+    parts = [_part(0, 60, 2, 57)]
+    assert proven_by([PIECE], parts, {TP: {60}}).ranges() == {TP: [Covered(0, 57)]}
+    assert proven_by([PIECE], parts, {TP: {0, 60}}).ranges() == {TP: [Covered(3, 57)]}
+
+
+def test_where_nothing_could_be_tried_it_says_so() -> None:
+    assert proven_by([PIECE], []).why == "no time was left for it, or no record is mapped there"
+    assert proven_by([PIECE], [_part(0, 60, 0, 59)]).why == ""
 
 
 def test_a_part_of_another_piece_proves_nothing_of_this_one() -> None:

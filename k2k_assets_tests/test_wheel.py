@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,26 +10,14 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from k2k_assets_tests.support.services.wheels import ROOT, built_wheel
 
-ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made by `make dist` in a copy of the tree: of the sdist, and checked like that."""
-    copy = tmp_path_factory.mktemp("tree") / "k2k"
-    copy.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Makefile"):
-        shutil.copy(ROOT / name, copy)
-    shutil.copytree(ROOT / "k2k_assets", copy / "k2k_assets", ignore=shutil.ignore_patterns("__pycache__"))
-    made = subprocess.run(
-        ["make", "dist", f"PYTHON={sys.executable}"], cwd=copy, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
-    assert sorted(path.name.split("-")[0] for path in (copy / "dist").iterdir()) == ["k2k_assets"] * 2
-    (path,) = (copy / "dist").glob("*.whl")
-    return path
+    return built_wheel(tmp_path_factory.mktemp("tree"))
 
 
 def test_it_holds_the_whole_product_and_no_tests(wheel: Path) -> None:

@@ -39,6 +39,7 @@ class Service:
         instance: What `%i` stands for.
         root: Stands in for `/`: `/etc/k2k` and `/var/lib/k2k` are below it.
         beside: More variables, as of a machine's own settings.
+        programs: The folder that `/opt/k2k/bin` stands for; None: the programs of this environment.
 
     Attributes:
         starts: How often it was started.
@@ -46,7 +47,15 @@ class Service:
         ended: Set when it is not started again.
     """
 
-    def __init__(self, path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        instance: str,
+        root: Path,
+        beside: Mapping[str, str] | None = None,
+        programs: Path | None = None,
+    ) -> None:
+        self._programs = programs
         self._unit, self._root, self._beside = read_unit(path), root, dict(beside or {})
         self._instance = instance
         self.log = root / f"{path.stem}.log"
@@ -69,7 +78,7 @@ class Service:
     def _command(self) -> list[str]:
         program, *arguments = shlex.split(self._here(self._unit["ExecStart"][0]))
         assert program == f"{_BIN}k2k"
-        return [*K2K, *arguments]
+        return [*([str(self._programs / "k2k")] if self._programs else K2K), *arguments]
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the shell's but what finds Java and the tests."""
@@ -121,9 +130,11 @@ class Service:
 
 
 @contextmanager
-def service(path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None) -> Iterator[Service]:
+def service(
+    path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None, programs: Path | None = None
+) -> Iterator[Service]:
     """A started unit that never outlives the test."""
-    made = Service(path, instance, root, beside)
+    made = Service(path, instance, root, beside, programs)
     made._thread.start()
     try:
         yield made

@@ -131,7 +131,8 @@ def check_topics_keep_up(
     described = source.describe_async(topics, partly=True)()
     partitions = [TopicPartition(topic, n) for topic, found in described.items() for n in range(found.partitions)]
     records = {tp: logs[tp.topic].positions.get(tp) for tp in partitions}
-    lags = by_topic(read_lags(pipeline, source, {tp: record and record.position for tp, record in records.items()}))
+    positions = {tp: record.position if record else None for tp, record in records.items()}
+    lags = by_topic(read_lags(pipeline, source, positions))
     verdicts = {}
     for topic in topics:
         verdict = check_keeps_up(topic, lags.get(topic, {}), limit.total_seconds(), paused.get(topic))

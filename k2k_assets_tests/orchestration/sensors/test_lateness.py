@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -58,8 +59,7 @@ def test_a_topic_is_late_until_it_is_copied(clusters: KafkaSandbox, place: Path)
 
     running = Running(ticks.pipeline, 1)
     running.await_copied(5)
-    told: list[dg.AssetCheckEvaluation] = []
-    wait_until(lambda: told.extend(ticked(ticks)) or told, 60, "the sensor to say that it is not late any more")
+    told = wait_until(lambda: ticked(ticks), 60, "the sensor to say that it is not late any more")
     running.end()
     assert [(check.asset_key, check.passed) for check in told] == [(ticks.names.topic_key(topic), True)]
 
@@ -69,7 +69,7 @@ def test_a_topic_is_late_until_it_is_copied(clusters: KafkaSandbox, place: Path)
     assert "1 h 0 min behind, lag 1" in str(clicked.metadata["k2k/offenders"].value)
 
 
-def by_click(ticks: Ticks, topic: str) -> list[dg.AssetCheckEvaluation]:
+def by_click(ticks: Ticks, topic: str) -> Sequence[dg.AssetCheckEvaluation]:
     """What the check itself says of a topic when somebody runs it alone."""
     check = dg.AssetCheckKey(ticks.names.topic_key(topic), "keeps_up")
     repository = build_definitions(ticks.folder).get_repository_def()

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.errors import ProtocolError
 from k2k_assets.transport.record_batch.wire import control_messages as messages
-from k2k_assets.transport.record_batch.wire import fetch_messages
+from k2k_assets.transport.record_batch.wire import fetch_messages, produce_messages, transaction_messages
 from k2k_assets.transport.record_batch.wire.control_messages import (
     LeaderOf,
     SpokenVersions,
@@ -28,20 +25,12 @@ from k2k_assets.transport.record_batch.wire.control_messages import (
     VersionRange,
 )
 from k2k_assets.transport.record_batch.wire.fetch_messages import Aborted, FetchedPartition, FetchLimits, FetchPosition
+from k2k_assets_tests.support.brokers.kio_messages import packed as as_sent
+from k2k_assets_tests.support.brokers.kio_messages import schema_of
 from k2k_assets_tests.support.suite.properties import examples
 
 VERSIONS = range(fetch_messages.OLDEST, fetch_messages.NEWEST + 1)
 ID = uuid.UUID("4c13bbad-ec04-4401-a9ce-a2a2a2cb09b5")
-
-
-def _schema(api: str, version: int, kind: str) -> Any:
-    return import_module(f"kio.schema.{api}.v{version}.{kind}")
-
-
-def _packed(entity: Any) -> bytes:
-    written = io.BytesIO()
-    entity_writer(type(entity))(written, entity)
-    return written.getvalue()
 
 
 WANTED = [
@@ -53,7 +42,7 @@ WANTED = [
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fetch_asks_as_the_schema_says(version: int) -> None:
-    schema = _schema("fetch", version, "request")
+    schema = schema_of("fetch", version, "request")
 
     def topic(name: str, topic_id: uuid.UUID) -> Any:
         partitions = tuple(
@@ -72,11 +61,11 @@ def test_fetch_asks_as_the_schema_says(version: int) -> None:
         topics=(topic("orders", ID), topic("other", uuid.UUID(int=5))), forgotten_topics_data=(),
         **({"replica_id": -1} if version < 15 else {}),
     )  # fmt: skip
-    assert fetch_messages.fetch(version, WANTED, FetchLimits(500, 1, 99, 7)) == _packed(asked)
+    assert fetch_messages.fetch(version, WANTED, FetchLimits(500, 1, 99, 7)) == as_sent(asked)
 
 
 def _fetch_answer(version: int, records: bytes = b"batches", diverging: bool = True) -> bytes:
-    schema = _schema("fetch", version, "response")
+    schema = schema_of("fetch", version, "response")
     tagged: dict[str, Any] = {"current_leader": schema.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)}
     if diverging:
         tagged["diverging_epoch"] = schema.EpochEndOffset(epoch=3, end_offset=40)
@@ -93,7 +82,7 @@ def _fetch_answer(version: int, records: bytes = b"batches", diverging: bool = T
     endpoints = {}
     if version >= 16:
         endpoints = {"node_endpoints": (schema.NodeEndpoint(node_id=2, host="b", port=9),)}
-    return _packed(
+    return as_sent(
         schema.FetchResponse(
             throttle_time=timedelta(seconds=2), error_code=ErrorCode.none, session_id=0, responses=(topic,), **endpoints
         )
@@ -117,12 +106,12 @@ def test_without_a_divergence_none_is_read() -> None:
 
 
 def test_metadata() -> None:
-    asks, schema = _schema("metadata", 12, "request"), _schema("metadata", 12, "response")
+    asks, schema = schema_of("metadata", 12, "request"), schema_of("metadata", 12, "response")
     asked = asks.MetadataRequest(
         topics=tuple(asks.MetadataRequestTopic(topic_id=None, name=name) for name in ("orders", "none")),
         allow_auto_topic_creation=False, include_topic_authorized_operations=False,
     )  # fmt: skip
-    assert messages.metadata(["orders", "none"]) == _packed(asked)
+    assert messages.metadata(["orders", "none"]) == as_sent(asked)
     partition = schema.MetadataResponsePartition(
         error_code=ErrorCode.none, partition_index=1, leader_id=7, leader_epoch=3, replica_nodes=(7, 8), isr_nodes=(7,),
         offline_replicas=(8,),
@@ -136,7 +125,7 @@ def test_metadata() -> None:
         ),
     )
     brokers = (schema.MetadataResponseBroker(node_id=7, host="host", port=9092, rack="r"),)
-    packed = _packed(
+    packed = as_sent(
         schema.MetadataResponse(throttle_time=timedelta(0), brokers=brokers, cluster_id="c", topics=topics)
     )
     found = messages.read_metadata(memoryview(packed))
@@ -148,36 +137,36 @@ def test_metadata() -> None:
 
 
 def test_versions() -> None:
-    asks, schema = _schema("api_versions", 3, "request"), _schema("api_versions", 3, "response")
+    asks, schema = schema_of("api_versions", 3, "request"), schema_of("api_versions", 3, "response")
     asked = asks.ApiVersionsRequest(client_software_name="k2k-assets", client_software_version="1")
-    assert messages.api_versions() == _packed(asked)
+    assert messages.api_versions() == as_sent(asked)
     keys = (schema.ApiVersion(api_key=1, min_version=4, max_version=18),)
-    packed = _packed(schema.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=keys, throttle_time=timedelta(0)))
+    packed = as_sent(schema.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=keys, throttle_time=timedelta(0)))
     assert messages.read_api_versions(memoryview(packed)) == SpokenVersions(0, {1: VersionRange(4, 18)})
 
 
 def test_log_ends() -> None:
-    asks, schema = _schema("list_offsets", 6, "request"), _schema("list_offsets", 6, "response")
+    asks, schema = schema_of("list_offsets", 6, "request"), schema_of("list_offsets", 6, "response")
     partition = asks.ListOffsetsPartition(partition_index=3, timestamp=-2)
     topic = asks.ListOffsetsTopic(name="orders", partitions=(partition,))
     asked = asks.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic,))
-    assert messages.list_offsets(TopicPartition("orders", 3), messages.EARLIEST) == _packed(asked)
+    assert messages.list_offsets(TopicPartition("orders", 3), messages.EARLIEST) == as_sent(asked)
     answered = schema.ListOffsetsPartitionResponse(
         partition_index=3, error_code=ErrorCode.none, timestamp=-1, offset=77
     )
     answer = schema.ListOffsetsTopicResponse(name="orders", partitions=(answered,))
-    packed = _packed(schema.ListOffsetsResponse(throttle_time=timedelta(0), topics=(answer,)))
+    packed = as_sent(schema.ListOffsetsResponse(throttle_time=timedelta(0), topics=(answer,)))
     assert messages.read_list_offsets(memoryview(packed)) == (0, 77)
 
 
 def test_login() -> None:
-    asks, schema = _schema("sasl_handshake", 1, "request"), _schema("sasl_handshake", 1, "response")
-    assert messages.sasl_handshake("PLAIN") == _packed(asks.SaslHandshakeRequest(mechanism="PLAIN"))
-    packed = _packed(schema.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN", "X")))
+    asks, schema = schema_of("sasl_handshake", 1, "request"), schema_of("sasl_handshake", 1, "response")
+    assert messages.sasl_handshake("PLAIN") == as_sent(asks.SaslHandshakeRequest(mechanism="PLAIN"))
+    packed = as_sent(schema.SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN", "X")))
     assert messages.read_sasl_handshake(memoryview(packed)) == (0, ["PLAIN", "X"])
-    asks, schema = _schema("sasl_authenticate", 2, "request"), _schema("sasl_authenticate", 2, "response")
-    assert messages.sasl_authenticate(b"step") == _packed(asks.SaslAuthenticateRequest(auth_bytes=b"step"))
-    packed = _packed(
+    asks, schema = schema_of("sasl_authenticate", 2, "request"), schema_of("sasl_authenticate", 2, "response")
+    assert messages.sasl_authenticate(b"step") == as_sent(asks.SaslAuthenticateRequest(auth_bytes=b"step"))
+    packed = as_sent(
         schema.SaslAuthenticateResponse(
             error_code=ErrorCode.sasl_authentication_failed, error_message="no", auth_bytes=b"next",
             session_lifetime=timedelta(seconds=90),
@@ -195,6 +184,12 @@ READERS: Sequence[Callable[[memoryview], object]] = [
     messages.read_sasl_authenticate,
     lambda answer: fetch_messages.read_fetch(12, answer),
     lambda answer: fetch_messages.read_fetch(16, answer),
+    transaction_messages.read_find_coordinator,
+    transaction_messages.read_init_producer_id,
+    transaction_messages.read_add_partitions,
+    lambda answer: transaction_messages.read_end_txn(5, answer),
+    lambda answer: produce_messages.read_produce(9, answer),
+    lambda answer: produce_messages.read_produce(13, answer),
 ]
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import uuid
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.errors import ProtocolError
@@ -22,6 +18,8 @@ from k2k_assets.transport.record_batch.wire import control_messages, produce_mes
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.produce_messages import LeaderInstead, ProducedPartition, StampedBatch
 from k2k_assets.transport.record_batch.wire.transaction_messages import FoundCoordinator, ProducerIdentity
+from k2k_assets_tests.support.brokers.kio_messages import packed as as_sent
+from k2k_assets_tests.support.brokers.kio_messages import schema_of
 from k2k_assets_tests.support.suite.properties import examples
 
 VERSIONS = range(produce_messages.OLDEST, produce_messages.NEWEST + 1)
@@ -30,20 +28,10 @@ ME = ProducerIdentity(2**40, 7)
 NOW = timedelta(0)
 
 
-def _schema(api: str, version: int, kind: str) -> Any:
-    return import_module(f"kio.schema.{api}.v{version}.{kind}")
-
-
-def _packed(entity: Any) -> bytes:
-    written = io.BytesIO()
-    entity_writer(type(entity))(written, entity)
-    return written.getvalue()
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("large", [10, 200, 70_000])
 def test_produce_asks_as_the_schema_says_and_copies_no_records(version: int, large: int) -> None:
-    schema = _schema("produce", version, "request")
+    schema = schema_of("produce", version, "request")
     other = uuid.UUID(int=5)
     payload = memoryview(bytes(large))
     batches = {
@@ -66,13 +54,13 @@ def test_produce_asks_as_the_schema_says_and_copies_no_records(version: int, lar
         topic_data=(topic("orders", ID), topic("other", other)),
     )  # fmt: skip
     pieces, size = produce_messages.produce(version, "me", 30.0, batches)
-    assert b"".join(pieces) == _packed(asked)
+    assert b"".join(pieces) == as_sent(asked)
     assert size == sum(map(len, pieces))
     assert any(piece is payload for piece in pieces)
 
 
 def _produce_answer(version: int) -> bytes:
-    schema = _schema("produce", version, "response")
+    schema = schema_of("produce", version, "response")
     wrong = (schema.BatchIndexAndErrorMessage(batch_index=4, batch_index_error_message="no key"),)
     tagged = {"current_leader": schema.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)} if version >= 10 else {}
     partitions = (
@@ -87,7 +75,7 @@ def _produce_answer(version: int) -> bytes:
     named = {"topic_id": ID} if version >= 13 else {"name": "orders"}
     endpoints = {"node_endpoints": (schema.NodeEndpoint(node_id=2, host="b", port=9),)} if version >= 10 else {}
     topic = schema.TopicProduceResponse(partition_responses=partitions, **named)
-    return _packed(schema.ProduceResponse(responses=(topic,), throttle_time=timedelta(seconds=2), **endpoints))
+    return as_sent(schema.ProduceResponse(responses=(topic,), throttle_time=timedelta(seconds=2), **endpoints))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -103,24 +91,24 @@ def test_an_answer_to_produce_is_read(version: int) -> None:
 
 
 def test_find_coordinator() -> None:
-    asks, schema = _schema("find_coordinator", 4, "request"), _schema("find_coordinator", 4, "response")
+    asks, schema = schema_of("find_coordinator", 4, "request"), schema_of("find_coordinator", 4, "response")
     asked = asks.FindCoordinatorRequest(key_type=1, coordinator_keys=("me",))
-    assert messages.find_coordinator("me") == _packed(asked)
+    assert messages.find_coordinator("me") == as_sent(asked)
     found = schema.Coordinator(
         key="me", node_id=3, host="h", port=9092, error_code=ErrorCode.coordinator_not_available, error_message="wait"
     )
-    packed = _packed(schema.FindCoordinatorResponse(throttle_time=NOW, coordinators=(found,)))
+    packed = as_sent(schema.FindCoordinatorResponse(throttle_time=NOW, coordinators=(found,)))
     assert messages.read_find_coordinator(memoryview(packed)) == FoundCoordinator(15, "wait", 3, ("h", 9092))
 
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_init_producer_id(version: int) -> None:
-    asks, schema = (_schema("init_producer_id", version, kind) for kind in ("request", "response"))
+    asks, schema = (schema_of("init_producer_id", version, kind) for kind in ("request", "response"))
     asked = asks.InitProducerIdRequest(
         transactional_id="me", transaction_timeout=timedelta(seconds=15), producer_id=-1, producer_epoch=-1
     )
-    assert messages.init_producer_id("me", 15_000) == _packed(asked)
-    packed = _packed(
+    assert messages.init_producer_id("me", 15_000) == as_sent(asked)
+    packed = as_sent(
         schema.InitProducerIdResponse(
             throttle_time=NOW, error_code=ErrorCode.none, producer_id=ME.producer_id, producer_epoch=ME.epoch
         )
@@ -129,7 +117,7 @@ def test_init_producer_id(version: int) -> None:
 
 
 def test_add_partitions() -> None:
-    asks, schema = (_schema("add_partitions_to_txn", 3, kind) for kind in ("request", "response"))
+    asks, schema = (schema_of("add_partitions_to_txn", 3, kind) for kind in ("request", "response"))
     wanted = [TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 7)]
     asked = asks.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="me", v3_and_below_producer_id=ME.producer_id,
@@ -139,63 +127,46 @@ def test_add_partitions() -> None:
             asks.AddPartitionsToTxnTopic(name="b", partitions=(0,)),
         ),
     )  # fmt: skip
-    assert messages.add_partitions("me", ME, wanted) == _packed(asked)
+    assert messages.add_partitions("me", ME, wanted) == as_sent(asked)
 
     def result(index: int, error: ErrorCode) -> Any:
         return schema.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
 
     results = (result(1, ErrorCode.none), result(7, ErrorCode.concurrent_transactions))
     topic = schema.AddPartitionsToTxnTopicResult(name="a", results_by_partition=results)
-    packed = _packed(schema.AddPartitionsToTxnResponse(throttle_time=NOW, results_by_topic_v3_and_below=(topic,)))
+    packed = as_sent(schema.AddPartitionsToTxnResponse(throttle_time=NOW, results_by_topic_v3_and_below=(topic,)))
     assert messages.read_add_partitions(memoryview(packed)) == {TopicPartition("a", 1): 0, TopicPartition("a", 7): 51}
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("commits", [True, False])
 def test_end_txn(version: int, commits: bool) -> None:
-    asks, schema = (_schema("end_txn", version, kind) for kind in ("request", "response"))
+    asks, schema = (schema_of("end_txn", version, kind) for kind in ("request", "response"))
     asked = asks.EndTxnRequest(
         transactional_id="me", producer_id=ME.producer_id, producer_epoch=ME.epoch, committed=commits
     )
-    assert messages.end_txn("me", ME, commits) == _packed(asked)
+    assert messages.end_txn("me", ME, commits) == as_sent(asked)
     told = {"producer_id": ME.producer_id, "producer_epoch": 8} if version >= 5 else {}
-    packed = _packed(schema.EndTxnResponse(throttle_time=NOW, error_code=ErrorCode.none, **told))
+    packed = as_sent(schema.EndTxnResponse(throttle_time=NOW, error_code=ErrorCode.none, **told))
     expected = ProducerIdentity(ME.producer_id, 8) if version >= 5 else None
     assert messages.read_end_txn(version, memoryview(packed)) == (0, expected)
 
 
 @pytest.mark.parametrize("level", [None, 1, 2])
 def test_the_version_of_transactions_is_read(level: int | None) -> None:
-    schema = _schema("api_versions", 3, "response")
+    schema = schema_of("api_versions", 3, "response")
     features = [schema.FinalizedFeatureKey(name="metadata.version", max_version_level=27, min_version_level=1)]
     if level is not None:
         features.append(
             schema.FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=0)
         )
-    packed = _packed(
+    packed = as_sent(
         schema.ApiVersionsResponse(
             error_code=ErrorCode.none, api_keys=(), throttle_time=NOW, finalized_features_epoch=3,
             finalized_features=tuple(features),
         )
     )  # fmt: skip
     assert control_messages.read_api_versions(memoryview(packed)).of_transactions == (level or 0)
-
-
-READERS: Sequence[Callable[[memoryview], object]] = [
-    messages.read_find_coordinator,
-    messages.read_init_producer_id,
-    messages.read_add_partitions,
-    lambda answer: messages.read_end_txn(5, answer),
-    lambda answer: produce_messages.read_produce(9, answer),
-    lambda answer: produce_messages.read_produce(13, answer),
-]
-
-
-@given(content=st.binary(max_size=200), reader=st.sampled_from(READERS))
-@examples(100)
-def test_any_bytes_are_an_answer_or_a_protocol_error(content: bytes, reader: Callable[[memoryview], object]) -> None:
-    with suppress(ProtocolError):
-        reader(memoryview(content))
 
 
 @given(data=st.data(), version=st.sampled_from([9, 13]))

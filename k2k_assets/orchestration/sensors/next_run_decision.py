@@ -20,7 +20,8 @@ from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 
 VERSION = 3
-FIRST_BACK_OFF = 30.0
+# One failure may not be the pipeline's: a process that was killed, a restart of Dagster.
+FIRST_BACK_OFF = 5.0
 LONGEST_BACK_OFF = 900.0
 # A run that copied for so long before it failed causes no wait.
 GOOD_SECONDS = 300.0

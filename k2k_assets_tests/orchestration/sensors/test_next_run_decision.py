@@ -135,10 +135,10 @@ def test_a_terminated_run_is_not_replaced_until_the_sensor_is_switched_on_again(
 
 
 def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
-    failed = [_failed(f"r{n}", NOW - 10 * n) for n in range(1, 4)]
+    failed = [_failed(f"r{n}", NOW - n) for n in range(1, 4)]
     decision = _decide(ended=failed[:1])
     assert decision.run_key is None
-    assert decision.reason == f"the last 1 run failed; the next one in {FIRST_BACK_OFF - 10:.0f} s"
+    assert decision.reason == f"the last 1 run failed; the next one in {FIRST_BACK_OFF - 1:.0f} s"
     assert _decide(ended=failed[:1], now=NOW + FIRST_BACK_OFF).run_key == "sync-after-r1"
     assert _decide(ended=failed, now=NOW + 2 * FIRST_BACK_OFF).run_key is None
     assert _decide(ended=failed, now=NOW + 4 * FIRST_BACK_OFF).run_key == "sync-after-r1"
@@ -160,11 +160,11 @@ def test_successors_that_fail_are_asked_for_less_and_less_often_too() -> None:
 
 def test_runs_that_die_one_after_the_other_are_too() -> None:
     before = {"i3": LastSign(sign=5, time=NOW - TIMEOUT)}
-    died = [_failed(f"r{n}", NOW - 50 * n, lasted=20) for n in (1, 2, 3)]
+    died = [_failed(f"r{n}", NOW - 10 * n, lasted=5) for n in (1, 2, 3)]
     run = ActiveRun(run_id="r0", since=NOW - 30)
     decision = _decide(before, active=[run], instances={"i3": _instance(5, "r0")}, ended=died)
     assert (decision.dead, decision.run_key) == (("r0",), None)
-    assert decision.reason == "run r0 is dead; the last 3 runs failed; the next one in 70 s"
+    assert decision.reason == f"run r0 is dead; the last 3 runs failed; the next one in {4 * FIRST_BACK_OFF - 10:.0f} s"
 
 
 def test_runs_that_move_groups_are_asked_for_by_the_same_rules() -> None:

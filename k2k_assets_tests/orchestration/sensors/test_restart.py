@@ -17,8 +17,7 @@ from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# The goal is 30 on a machine that is not busy, after a run that has copied for more than five minutes: one that failed
-# earlier is waited after for half a minute. Tests run beside others.
+# The goal is 30 on a machine that is not busy. Tests run beside others.
 PATIENCE = 150.0
 
 

@@ -17,7 +17,7 @@ from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.transport.factory import transport_of
+from k2k_assets.transport.factory import records_transport_of
 
 _FENCE_SECONDS = 30.0
 
@@ -52,7 +52,7 @@ def fence(pipeline: Pipeline, transactional_ids: Iterable[str], timeout: float =
         Restart: The target did not answer.
         Refused: The principal may not use one of the ids.
     """
-    transport = transport_of(pipeline)
+    transport = records_transport_of(pipeline)
 
     def fence_one(transactional_id: str) -> None:
         transport.claim(transactional_id, timeout, f"fencing {transactional_id}")

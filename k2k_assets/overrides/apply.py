@@ -38,7 +38,7 @@ from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
 from k2k_assets.transport.errors import Fenced, Restart
-from k2k_assets.transport.factory import transport_of
+from k2k_assets.transport.factory import records_transport_of
 from k2k_assets.transport.interface import ControlWriter
 
 ClaimedAs = Mapping[tuple[str, int], TopicPartition]
@@ -97,7 +97,7 @@ def override(
     refuse(permissions.after_creation())
     commit = target.describe([pipeline.coordination.commit.topic])[pipeline.coordination.commit.topic]
     owner = transactional_id(pipeline.name, pipeline.group, 0)
-    sink = transport_of(pipeline).open_control_writer(owner)
+    sink = records_transport_of(pipeline).open_control_writer(owner)
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
         again = partial(take_snapshot, pipeline, source, target, request.topics)

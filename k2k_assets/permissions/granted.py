@@ -20,7 +20,7 @@ from k2k_assets.kafka.cluster_rights import is_restricted_here
 from k2k_assets.permissions.required import DESCRIBING, Operation
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.errors import Restart, TimeoutTooLong, timeout_too_long
-from k2k_assets.transport.factory import transport_of
+from k2k_assets.transport.factory import records_transport_of
 
 _DENIAL = object()
 _INSTEAD = dict.fromkeys(
@@ -151,7 +151,7 @@ def may_use_transactional_id(pipeline: Pipeline, transactional_id: str, timeout:
         Refused: The transaction time-out is too long for the brokers, so that the permission cannot be checked.
     """
     try:
-        transport_of(pipeline).claim(transactional_id, timeout, "looking whether transactions are allowed")
+        records_transport_of(pipeline).claim(transactional_id, timeout, "looking whether transactions are allowed")
     except TimeoutTooLong:
         raise Refused(timeout_too_long(pipeline.transaction_timeout, None)) from None
     except Refused:

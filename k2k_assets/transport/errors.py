@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from k2k_assets.core.errors import Refused
@@ -16,6 +17,18 @@ class Restart(Exception):
 
 class RetryAtOnce(Restart):
     """The session ends, and the next one may start without a pause: its sink works in another way."""
+
+
+class NotByTransport(Restart):
+    """A transport cannot go on with something that the one of records may be able to do.
+
+    Args:
+        reasons: What it is, a text each.
+    """
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
 
 
 class Fatal(Restart):

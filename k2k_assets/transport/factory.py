@@ -46,10 +46,20 @@ SOURCES: dict[str, Callable[[Pipeline], Source]] = {
 
 
 def transport_of(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
-    """The transport for a pipeline: librdkafka, which handles every pipeline. The other one is only tested so far.
+    """The transport by which a slot copies, as `transport.form` says; it may raise `NotByTransport` at any time.
 
     Args:
         pipeline: The pipeline.
         statistics: How its sources and sinks make statistics; None: not at all.
+    """
+    return TRANSPORTS[BATCHES if pipeline.transport.form == "batches" else RECORDS](pipeline, statistics)
+
+
+def records_transport_of(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
+    """The transport that handles every pipeline: for control records, and where the chosen one cannot go on.
+
+    Args:
+        pipeline: The pipeline.
+        statistics: As for `transport_of`.
     """
     return TRANSPORTS[RECORDS](pipeline, statistics)

@@ -30,6 +30,6 @@ def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             at_work.remove(transactional_id)
         assert step == f"fencing {transactional_id}"
 
-    monkeypatch.setattr(claims, "transport_of", lambda _: SimpleNamespace(claim=claim))
+    monkeypatch.setattr(claims, "records_transport_of", lambda _: SimpleNamespace(claim=claim))
     claims.fence(pipeline, IDS)
     assert (max(most), len(most)) == (2, len(IDS))

@@ -108,6 +108,8 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         if pair.selection.start is not None:
             yield "begins", _beginning(pair.selection.start)
     yield "delivery", guarantee(pipeline)
+    if pipeline.transport.form == "batches":
+        yield "moves", "whole record batches, where brokers and settings allow that; else record by record"
     longest = duration(commit.batch_timeout.total_seconds())
     yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
     yield "features", ", ".join(_features(pipeline))

@@ -1,4 +1,4 @@
-"""The sections that K2K does not have: `spark`, `sync`, `index`. All are optional."""
+"""The sections that K2K does not have: `spark`, `sync`, `transport`, `index`. All are optional."""
 
 from __future__ import annotations
 
@@ -69,6 +69,17 @@ class Sync(Section):
     metadata_interval: PositiveDuration = Field(
         default=timedelta(seconds=30),
         description="Time between two looks for new topics and partitions on the source, while `k2k start` runs.",
+    )
+
+
+class Transport(Section):
+    """How records are brought from the source to the target."""
+
+    form: Literal["records", "batches"] = Field(
+        default="records",
+        description="`records`: one by one, by librdkafka. `batches`: whole record batches as the source has them, "
+        "undecoded where nothing changes them; only exactly once, and new: see [batches.md](batches.md). What cannot "
+        "go by batches goes by records.",
     )
 
 

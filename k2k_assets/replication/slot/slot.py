@@ -36,9 +36,9 @@ from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.stages import isolated_functions_of, stages_of
-from k2k_assets.transport.errors import Forbidden, Restart, RetryAtOnce, SourceStopped, Undeliverable
-from k2k_assets.transport.factory import transport_of
-from k2k_assets.transport.interface import Sink, Source
+from k2k_assets.transport.errors import Forbidden, NotByTransport, Restart, RetryAtOnce, SourceStopped, Undeliverable
+from k2k_assets.transport.factory import records_transport_of, transport_of
+from k2k_assets.transport.interface import Sink, Sinks, Source, Transport
 
 log = logging.getLogger("k2k.replication")
 
@@ -79,7 +79,7 @@ class Slot:
         self._memory = SlotMemory(started=time.monotonic())
         self._reporter = SlotReporter(plan)
         self._transport = transport_of(plan.pipeline, self._reporter.statistics)
-        self._sinks = self._transport.open_sinks(plan.one_to_one, plan.batch_bytes)
+        self._sinks = self._opened_sinks()
         self._functions = isolated_functions_of(plan.pipeline)
         self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster, self._functions)
         throttle = plan.pipeline.throttle
@@ -114,6 +114,8 @@ class Slot:
                     with ExitStack() as session_stack:
                         if self._session(session_stack, source, target):
                             return self._memory
+                except NotByTransport as found:
+                    self._go_on_by_records(found)
                 except RetryAtOnce as again:
                     log.debug("slot %d goes on in another way: %s", self._plan.slot, again)
                 except (Restart, ClusterUnreachable, NotAllowed) as error:
@@ -164,6 +166,23 @@ class Slot:
         self._sinks.close(
             discard=all(plan.source in self._memory.claims.superseded_by for plan in self._plan.partitions)
         )
+
+    def _opened_sinks(self) -> Sinks:
+        try:
+            return self._transport.open_sinks(self._plan.one_to_one, self._plan.batch_bytes)
+        except NotByTransport as found:
+            self._transport = self._records_transport(found)
+            return self._transport.open_sinks(self._plan.one_to_one, self._plan.batch_bytes)
+
+    def _go_on_by_records(self, why: NotByTransport) -> None:
+        """Copies through the other transport from the next session on, which begins at what the target holds."""
+        self._close_sinks()
+        self._transport = self._records_transport(why)
+        self._sinks = self._opened_sinks()
+
+    def _records_transport(self, why: NotByTransport) -> Transport:
+        log.warning("slot %d copies record by record, not by whole batches: %s", self._plan.slot, why)
+        return records_transport_of(self._plan.pipeline, self._reporter.statistics)
 
     def _source(self) -> Source:
         if self._limits is None:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.errors import NotByTransport
 
 
-class NotByBatches(Restart):
-    """Something here cannot be read batch by batch; librdkafka may be able to read it.
-
-    Args:
-        reasons: What it is, a text each.
-    """
-
-    def __init__(self, reasons: Sequence[str]) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = tuple(reasons)
+class NotByBatches(NotByTransport):
+    """Something here cannot be read or written batch by batch; librdkafka may be able to."""
 
 
 class ConnectionLost(Exception):

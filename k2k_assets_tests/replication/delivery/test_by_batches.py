@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +14,10 @@ from k2k_assets.replication.driver.job import Runner
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.factory import BATCHES
+from k2k_assets.transport.interface import Polled
+from k2k_assets.transport.record_batch.errors import NotByBatches
+from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
 from k2k_assets_tests.replication.delivery.test_exactly_once import EXACTLY_ONCE, SMALL_BATCHES, write_with_gaps
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 from k2k_assets_tests.support.brokers.kafka_frames import Api
@@ -46,7 +52,9 @@ def topic_with_gaps(clusters: KafkaSandbox) -> str:
     return topic
 
 
-def _pipeline(directory: Path, clusters: KafkaSandbox, topic: str, target: str | None = None) -> Pipeline:
+def _pipeline(
+    directory: Path, clusters: KafkaSandbox, topic: str, target: str | None = None, form: str = "records"
+) -> Pipeline:
     return make_pipeline(
         directory,
         clusters.source_servers,
@@ -56,6 +64,7 @@ def _pipeline(directory: Path, clusters: KafkaSandbox, topic: str, target: str |
         features=EXACTLY_ONCE,
         coordination={"commit": {**SMALL_BATCHES, "syncTimeout": "11 minutes"}},
         producer=NEVER_TIMED_OUT,
+        transport={"form": form},
     )
 
 
@@ -72,6 +81,34 @@ def test_a_topic_with_gaps_is_copied_exactly(
     clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, cores: int
 ) -> None:
     _assert_copied(clusters, _pipeline(tmp_path, clusters, topic_with_gaps), topic_with_gaps, by_batches, cores)
+
+
+def test_a_file_that_says_so_is_copied_by_batches(
+    clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = _pipeline(tmp_path, clusters, topic_with_gaps, form="batches")
+    written = Mock(side_effect=BatchSink.write, autospec=True)
+    monkeypatch.setattr(BatchSink, "write", lambda *given: written(*given))
+    _assert_copied(clusters, pipeline, topic_with_gaps, in_threads)
+    assert written.called
+
+
+def test_what_cannot_go_by_batches_goes_on_by_records(
+    clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle, after some transactions: the next session begins at what the target holds."""
+    pipeline, polls = _pipeline(tmp_path, clusters, topic_with_gaps, form="batches"), count(1)
+    poll = BatchSource.poll
+
+    def polled(self: BatchSource, limit: int, timeout: float) -> Polled:
+        found = poll(self, limit, timeout)
+        if found.chunks and next(polls) > 3:
+            raise NotByBatches(["a batch of another kind"])
+        return found
+
+    monkeypatch.setattr(BatchSource, "poll", polled)
+    _assert_copied(clusters, pipeline, topic_with_gaps, in_threads)
+    assert next(polls) > 4
 
 
 @pytest.mark.slow

@@ -9,19 +9,63 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.slot import Slot
-from k2k_assets.transport.errors import Restart, RetryAtOnce
+from k2k_assets.transport.errors import NotByTransport, Restart, RetryAtOnce
+from k2k_assets.transport.librdkafka.transport import LibrdkafkaTransport
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.plans import slot_plan
+
+BROKERS = ("127.0.0.1:1", "127.0.0.1:1")
 
 
 @pytest.mark.parametrize(("trouble", "pauses"), [(RetryAtOnce("in another way"), 0), (Restart("it is away"), 1)])
 def test_only_what_may_pass_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Restart, pauses: int
 ) -> None:
-    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["t"], features={"exactlyOnce": "enabled"})
+    pipeline = make_pipeline(tmp_path, *BROKERS, ["t"], features={"exactlyOnce": "enabled"})
     slot = Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))
     session, wait = Mock(side_effect=[trouble, True]), Mock()
     monkeypatch.setattr(slot, "_session", session)
     monkeypatch.setattr(slot, "_wait", wait)
     assert slot.run().stopped.reasons == {}
     assert (session.call_count, wait.call_count) == (2, pauses)
+
+
+def test_what_cannot_go_by_batches_goes_on_by_records_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = make_pipeline(
+        tmp_path,
+        "127.0.0.1:1",
+        "127.0.0.1:1",
+        ["t"],
+        features={"exactlyOnce": "enabled"},
+        transport={"form": "batches"},
+    )
+    slot = Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))
+    forms = []
+
+    def session(*_: object) -> bool:
+        forms.append(type(slot._transport))
+        if len(forms) == 1:
+            raise NotByTransport(["records in the format of Kafka before 0.11 (magic 1)"])
+        return True
+
+    wait = Mock()
+    monkeypatch.setattr(slot, "_session", session)
+    monkeypatch.setattr(slot, "_wait", wait)
+    assert slot.run().stopped.reasons == {}
+    assert [form is LibrdkafkaTransport for form in forms] == [False, True]
+    assert not wait.called
+    assert "not by whole batches: records in the format of Kafka before 0.11 (magic 1)" in caplog.text
+
+
+def test_settings_that_batches_do_not_know_mean_records_from_the_beginning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = make_pipeline(
+        tmp_path, *BROKERS, ["t"], features={"exactlyOnce": "enabled"},
+        transport={"form": "batches"}, producer={"partitioner": "fnv1a"},
+    )  # fmt: skip
+    slot = Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))
+    assert isinstance(slot._transport, LibrdkafkaTransport)
+    assert "not by whole batches: partitioner is fnv1a" in caplog.text

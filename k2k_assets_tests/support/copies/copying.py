@@ -174,7 +174,10 @@ def copying_by(transport: str) -> AbstractContextManager[object]:
     def made(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
         return TRANSPORTS[transport](pipeline, statistics)
 
-    return patch.object(slot_module, "transport_of", made)
+    def none(_pipeline: Pipeline, _statistics: ClientStatistics | None = None) -> Transport:
+        raise AssertionError(f"a slot does not go on by {transport}")
+
+    return patch.multiple(slot_module, transport_of=made, records_transport_of=none)
 
 
 def dying_first(step: str, occurrence: int, transport: str = RECORDS) -> Runner:

@@ -75,7 +75,7 @@ class RequestPipeline:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every request that it has taken is answered."""
+        """Whether every request that it has taken is answered, and no answer was refused."""
         return not self._expected
 
     def run(self) -> Task[None]:
@@ -179,5 +179,6 @@ class RequestPipeline:
                 return
             answer = memoryview(bytes(received[_LENGTH.size : end]))
             del received[:end]
-            correlation, on_answer = self._expected.popleft()
+            correlation, on_answer = self._expected[0]
             on_answer(body_of(answer, correlation))
+            self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

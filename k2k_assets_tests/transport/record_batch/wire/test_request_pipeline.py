@@ -26,21 +26,26 @@ class Requests:
 
     Attributes:
         answers: What came, in order.
+        refuses: Whether what comes is taken for no answer.
     """
 
     def __init__(self, bodies: list[list[bytes | memoryview]]) -> None:
         self.not_before = 0.0
         self.waiting = deque(bodies)
         self.answers: list[bytes] = []
+        self.refuses = False
 
     def has_request(self) -> bool:
         return bool(self.waiting)
 
     def next_request(self) -> BrokerRequest:
         pieces = self.waiting.popleft()
-        return BrokerRequest(
-            API, VERSION, pieces, sum(map(len, pieces)), lambda answer: self.answers.append(bytes(answer))
-        )
+        return BrokerRequest(API, VERSION, pieces, sum(map(len, pieces)), self._take)
+
+    def _take(self, answer: memoryview) -> None:
+        if self.refuses:
+            raise ProtocolError("it is refused")
+        self.answers.append(bytes(answer))
 
 
 class Line:
@@ -153,6 +158,21 @@ def test_what_is_no_answer_ends_it(answer: bytes, error: type[Exception], words:
         with pytest.raises(error, match=words):
             line.loop.run(SECONDS, lambda: False)
         assert requests.answers == []
+        assert not line.pipeline.is_idle, "nobody knows what became of the request"
+
+
+def test_an_answer_that_is_refused_leaves_doubt() -> None:
+    requests = Requests([[b"one"], [b"two"]])
+    with _line(requests) as line:
+        line.start()
+        first, second = line.received(), line.received()
+        line.broker.sendall(_answer_to(first, b"done"))
+        line.loop.run(SECONDS, lambda: bool(requests.answers))
+        requests.refuses = True
+        line.broker.sendall(_answer_to(second, b"about something else"))
+        with pytest.raises(ProtocolError, match="refused"):
+            line.loop.run(SECONDS, lambda: False)
+        assert not line.pipeline.is_idle
 
 
 def test_an_answer_that_nobody_asked_for_ends_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
 
@@ -13,13 +14,18 @@ from k2k_assets.transport.errors import Fenced, Forbidden, Restart, Undeliverabl
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.packing import packed
 from k2k_assets.transport.record_batch.errors import ProtocolError
+from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
+from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE, SpokenVersions, VersionRange
 from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, text
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest
 from k2k_assets.transport.record_batch.wire.settings import settings_of
+from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
 from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka_frames import Request, read_frame
 from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SEQUENCE_AT, PRODUCER_AT = 53, 43
@@ -188,6 +194,34 @@ def test_an_answer_about_something_else_ends_it(answer: memoryview) -> None:
     writing.send(A, 3)
     with pytest.raises(ProtocolError):
         writing.writer.next_request().on_answer(answer)
+
+
+@pytest.mark.parametrize("answer", [_answer((A, 0, 10), (A, 45, -1)), _answer()])
+def test_an_answer_that_cannot_be_believed_ends_the_writer(monkeypatch: pytest.MonkeyPatch, answer: memoryview) -> None:
+    """Also if nothing else is under way: it is no idle connection that was lost."""
+    ours, brokers = socket.socketpair()
+    with ours, brokers:
+        ours.setblocking(False)
+        brokers.settimeout(SECONDS)
+        monkeypatch.setattr(BrokerConnection, "open", lambda connection: _opened(connection, ours))
+        writing, loop = Writing(), Loop()
+        writing.transaction.has_epoch_each = False
+        writing.send(A, 3)
+        loop.start(writing.writer.run())
+        loop.run(0, lambda: True)
+        asked = read_frame(brokers)
+        assert asked is not None
+        body = struct.pack(">i", Request.parse(asked, 0).correlation) + b"\0" + answer
+        brokers.sendall(struct.pack(">i", len(body)) + body)
+        with pytest.raises(ProtocolError):
+            loop.run(SECONDS, lambda: False)
+        loop.stop()
+
+
+def _opened(connection: BrokerConnection, sock: socket.socket) -> Task[None]:
+    connection._sock = sock
+    connection.spoken = SpokenVersions(by_api={PRODUCE: VersionRange(0, 9)})
+    yield from ()
 
 
 def test_a_throttled_writer_waits_and_not_for_ever() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from k2k_assets.core.deadline import wait_until
@@ -16,6 +17,7 @@ from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, create_topic, produce, unique
 
 _SECOND = 2
+_ASK_SECONDS = 5.0
 
 
 def _second_node(first: Broker, directory: Path) -> Broker:
@@ -91,7 +93,11 @@ class TwoNodes:
         wait_until(lambda: len(self._brokers()) == 1, SECONDS, "the second node to be missed")
 
     def _brokers(self) -> Collection[int]:
-        return admin(self.servers).list_topics(timeout=SECONDS).brokers
+        """The nodes that take part; none if the first one does not tell, as it may not while the other one goes."""
+        try:
+            return admin(self.servers).list_topics(timeout=_ASK_SECONDS).brokers
+        except KafkaException:
+            return ()
 
     def __enter__(self) -> TwoNodes:
         return self

@@ -29,7 +29,7 @@ from k2k_assets.pipeline.sections.features import Features
 from k2k_assets.pipeline.sections.groups import Groups
 from k2k_assets.pipeline.sections.kafka import SourceSection, TargetSection
 from k2k_assets.pipeline.sections.metrics import Metrics
-from k2k_assets.pipeline.sections.own_sections import Checks, Index, Spark, Sync, Transport
+from k2k_assets.pipeline.sections.own_sections import Checks, Index, Spark, Sync, TransportForm
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.pipeline.sections.schema_mapping import FacetRule, RegistrySection, SchemaMapping
 from k2k_assets.pipeline.sections.selection import TopicSelection
@@ -84,8 +84,8 @@ class Pipeline(Section):
     throttle: Throttle = Field(
         default_factory=Throttle, description="How many bytes a second are copied at most. Our own."
     )
-    transport: Transport = Field(
-        default_factory=Transport, description="How records are brought to the target. Our own."
+    transport: TransportForm = Field(
+        default_factory=TransportForm, description="How records are brought to the target. Our own."
     )
     index: Index = Field(default_factory=Index, description="The index of offset mappings. Our own.")
     checks: Checks = Field(default_factory=Checks, description="The checks that run beside the copy. Our own.")

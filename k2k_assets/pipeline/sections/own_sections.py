@@ -72,7 +72,7 @@ class Sync(Section):
     )
 
 
-class Transport(Section):
+class TransportForm(Section):
     """How records are brought from the source to the target."""
 
     form: Literal["records", "batches"] = Field(

@@ -29,6 +29,8 @@ _MAGIC_AT, _CHECKED_FROM = 16, 21
 _MAGIC = 2
 _KNOWN_BITS = 0x7F
 _CODECS = 5
+CODEC_BITS, BROKERS_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
+"""Of the attributes."""
 _LARGEST_OFFSET = 2**63 - 1
 NO_PRODUCER = -1
 # Decoded, a record takes some hundred bytes, and one of nothing is seven. librdkafka's own producer writes no more.
@@ -70,17 +72,17 @@ class RecordBatch(NamedTuple):
     @property
     def codec(self) -> int:
         """Number of the compression: 0 for none."""
-        return self.attributes & 7
+        return self.attributes & CODEC_BITS
 
     @property
     def has_brokers_time(self) -> bool:
         """Whether all its records have the time at which the broker appended it."""
-        return bool(self.attributes & 8)
+        return bool(self.attributes & BROKERS_TIME)
 
     @property
     def is_transactional(self) -> bool:
         """Whether it belongs to a transaction."""
-        return bool(self.attributes & 16)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
@@ -126,7 +128,7 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
     found = google_crc32c.value(np.frombuffer(content[at + _CHECKED_FROM : at + size], np.uint8))
     if found != crc:
         raise Unreadable(f"its checksum is {found:#010x}, and {crc:#010x} is written in it", base)
-    if attributes & ~_KNOWN_BITS or attributes & 7 >= _CODECS:
+    if attributes & ~_KNOWN_BITS or attributes & CODEC_BITS >= _CODECS:
         raise NotByBatches([f"a batch with attributes {attributes:#06x} at offset {base}"])
     if delta < 0 or not 0 <= count <= delta + 1 or base + delta >= _LARGEST_OFFSET:
         raise Unreadable(f"{count} records in offsets {base} to {base + delta}", base)

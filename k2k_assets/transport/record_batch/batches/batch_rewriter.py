@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from k2k_assets.transport.record_batch.batches.batch import HEADER, RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import BROKERS_TIME, CODEC_BITS, HEADER, RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.batches.compression import compressed
@@ -17,8 +17,6 @@ from k2k_assets.transport.record_batch.errors import Unreadable
 
 SMALL_BYTES = 4096
 """A batch of less is joined with others, if it is not compressed."""
-_BROKERS_TIME = 8
-_CODEC = 7
 
 
 class BatchRewriter:
@@ -50,9 +48,9 @@ class BatchRewriter:
         for each in arrived:
             batch, offsets = each
             content: bytes | None = None
-            attributes, records = batch.attributes, batch.records
-            if may_pass and not attributes & _BROKERS_TIME and batch.end - batch.base == records == len(offsets):
-                if not attributes & _CODEC and batch.size < SMALL_BYTES:
+            attributes, records = batch.attributes, batch.records  # small batches come by the thousand
+            if may_pass and not attributes & BROKERS_TIME and batch.end - batch.base == records == len(offsets):
+                if not attributes & CODEC_BITS and batch.size < SMALL_BYTES:
                     join(Member(each, batch.payload, may_pass=True))
                     continue
                 if not self._keeps_headers:
@@ -73,7 +71,7 @@ class BatchRewriter:
         asked, limit = self._settings.codec, self._settings.batch_bytes
         if not self._keeps_headers and _have_headers(batch, content or _content(batch)):
             return False
-        if asked is None or asked == batch.attributes & _CODEC:
+        if asked is None or asked == batch.codec:
             if batch.size > limit and batch.records > 1:
                 return False
             made = passed_on(batch)
@@ -90,7 +88,7 @@ class BatchRewriter:
     def _join(self, member: Member) -> None:
         batch, offsets = member.arrived
         asked, size = self._settings.codec, len(member.content)
-        codec = batch.attributes & _CODEC if asked is None else asked
+        codec = batch.attributes & CODEC_BITS if asked is None else asked
         if self._members and (
             codec != self._codec
             or self._bytes + size > self._settings.joined_bytes

@@ -28,7 +28,6 @@ from k2k_assets.transport.record_batch.errors import Unreadable
 # An index costs as much as decoding so many records.
 _FEW = 48
 _BEYOND = 2**63
-_BROKERS_TIME = 8
 
 
 class Member(NamedTuple):
@@ -128,7 +127,7 @@ def _times(index: RecordIndex, members: Sequence[Member], counts: Sequence[int])
     laters, at = index.laters, 0
     bases: list[int] = []
     for (batch, _), _, _ in members:
-        if batch.attributes & _BROKERS_TIME:
+        if batch.has_brokers_time:
             laters[at : at + counts[len(bases)]] = 0
             bases.append(batch.max_timestamp)
         else:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
-from k2k_assets.transport.record_batch.batches.batch import HEADER, NO_PRODUCER, RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import HEADER, NO_PRODUCER, TRANSACTIONAL, RecordBatch
 from k2k_assets.transport.record_batch.batches.crc_shift import shifted
 
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -28,8 +28,6 @@ _LENGTH_LESS = 12  # what a batch's length leaves out
 _SUMMED = struct.Struct(">I40s")
 _CRC_AT = 17
 _MAGIC = 2
-_CODEC = 7
-_TRANSACTIONAL = 16
 _NO_EPOCH = -1
 _BASE_OFFSET = 0  # the broker gives the offsets, and refuses any other
 
@@ -73,7 +71,7 @@ def passed_on(batch: RecordBatch) -> OutgoingBatch:
     """
     crc, before = _SUMMED.unpack_from(batch.header, _CRC_AT)
     return OutgoingBatch(
-        batch.attributes & _CODEC,
+        batch.codec,
         batch.base_timestamp,
         batch.max_timestamp,
         batch.records,
@@ -101,7 +99,7 @@ def stamped(
     """
     attributes, first, latest, records, payload, _, checked = batch
     if is_transactional:
-        attributes |= _TRANSACTIONAL
+        attributes |= TRANSACTIONAL
     behind = _CHECKED.pack(attributes, records - 1, first, latest, producer_id, epoch, sequence, records)
     crc = google_crc32c.value(behind)
     size = len(payload)

@@ -15,16 +15,11 @@ from array import array
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from k2k_assets.transport.record_batch.batches.varints import number
+from k2k_assets.transport.record_batch.batches.varints import Numbers, Octets, number, numbers
 from k2k_assets.transport.record_batch.errors import Unreadable
 
-Numbers = NDArray[np.int64]
 _TOO_SHORT = "its records end too early"
-_LONGEST = 63
-_SEVEN = np.uint64(0x7F)
-_ONE = np.uint64(1)
 # Reading the numbers of so many records one by one costs as much as an index.
 _FEW = 100
 _LOOKED_AT_FIRST = 8
@@ -69,10 +64,10 @@ class RecordIndex:
         content = self.content
         return [content[at:behind] for at, behind in zip(first.tolist(), end.tolist(), strict=True)]
 
-    def numbers(self, at: Numbers) -> tuple[Numbers, Numbers]:
+    def numbers_at(self, at: Numbers) -> tuple[Numbers, Numbers]:
         """A number of each record, and where it ends."""
         try:
-            return _numbers(np.frombuffer(self.content, np.uint8), at)
+            return numbers(np.frombuffer(self.content, np.uint8), at)
         except IndexError:
             raise Unreadable(_TOO_SHORT) from None
 
@@ -92,9 +87,9 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
         starts = np.frombuffer(_starts(content, count), np.int64)
         ends = starts[1:]
         bytes_ = np.frombuffer(content, np.uint8)
-        _, heads = _numbers(bytes_, starts[:-1])
-        laters, at = _numbers(bytes_, heads + 1)
-        deltas, bodies = _numbers(bytes_, at)
+        _, heads = numbers(bytes_, starts[:-1])
+        laters, at = numbers(bytes_, heads + 1)
+        deltas, bodies = numbers(bytes_, at)
         sections = ends
         if finds_sections:
             sections = _behind_field(bytes_, _behind_field(bytes_, bodies))
@@ -178,27 +173,8 @@ def _ensure_end(at: int, end: int) -> None:
         raise Unreadable("its records end too early" if at > end else "something lies behind its last record")
 
 
-def _numbers(content: NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    byte = content[at]
-    values, after = byte.astype(np.uint64), at + 1
-    long = np.flatnonzero(byte >= 0x80)
-    if long.size:
-        values[long] &= _SEVEN
-        where, shift = after[long], 7
-        while long.size:
-            if shift > _LONGEST:
-                raise Unreadable("a number does not end")
-            byte = content[where]
-            values[long] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-            where += 1
-            after[long] = where
-            more = byte >= 0x80
-            long, where, shift = long[more], where[more], shift + 7
-    return (values >> _ONE).astype(np.int64) ^ -(values & _ONE).astype(np.int64), after
-
-
-def _behind_field(content: NDArray[np.uint8], at: Numbers) -> Numbers:
-    sizes, at = _numbers(content, at)
+def _behind_field(content: Octets, at: Numbers) -> Numbers:
+    sizes, at = numbers(content, at)
     if (sizes < -1).any() or (sizes > len(content)).any():
         raise Unreadable("a field of less than nothing, or longer than its record")
     return at + np.maximum(sizes, 0)

@@ -63,7 +63,7 @@ class HeaderRules:
         if self._carried:
             places = zip(index.sections.tolist(), index.ends.tolist(), strict=True)
             return self.of_headers([headers_at(index.content, at, end) for at, end in places], offsets)
-        counts, pairs_at = index.numbers(index.sections)
+        counts, pairs_at = index.numbers_at(index.sections)
         if (counts < 0).any() or (pairs_at > index.ends).any():
             raise Unreadable("headers of a number that they cannot have")
         heads = varints((counts + len(self._added)).tolist())

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from k2k_assets.transport.record_batch.errors import Unreadable
+import numpy as np
+from numpy.typing import NDArray
 
-_LONGEST = 63
+from k2k_assets.transport.record_batch.errors import Unreadable
+from k2k_assets.transport.record_batch.wire import primitives
+
+Numbers = NDArray[np.int64]
+Octets = NDArray[np.uint8]
+LONGEST = 10
+"""Bytes of a number of 64 bits."""
+_SEVEN, _ONE = np.uint64(0x7F), np.uint64(1)
+_NO_END = "a number does not end"
 
 
 def number(content: bytes, at: int) -> tuple[int, int]:
@@ -29,19 +38,43 @@ def number(content: bytes, at: int) -> tuple[int, int]:
             return value >> 1 ^ -(value & 1), at + 1
         value |= (byte & 0x7F) << shift
         shift += 7
-        if shift > _LONGEST:
-            raise Unreadable("a number does not end")
+        if shift >= 7 * LONGEST:
+            raise Unreadable(_NO_END)
+
+
+def numbers(content: Octets, at: Numbers, longest: int = LONGEST) -> tuple[Numbers, Numbers]:
+    """The numbers at some places, and where each ends; a step for all of them at once.
+
+    Args:
+        content: What holds them.
+        at: Where they begin.
+        longest: Bytes that a number may have.
+
+    Raises:
+        Unreadable: One has more bytes.
+        IndexError: The content ends before one does.
+    """
+    byte = content[at]
+    values, after = byte.astype(np.uint64), at + 1
+    long = np.flatnonzero(byte >= 0x80)
+    if long.size:
+        values[long] &= _SEVEN
+        where, shift = after[long], 7
+        while long.size:
+            if shift >= 7 * longest:
+                raise Unreadable(_NO_END)
+            byte = content[where]
+            values[long] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            where += 1
+            after[long] = where
+            more = byte >= 0x80
+            long, where, shift = long[more], where[more], shift + 7
+    return (values >> _ONE).astype(np.int64) ^ -(values & _ONE).astype(np.int64), after
 
 
 def varint(value: int) -> bytes:
     """A number of up to 64 bits, packed."""
-    left = value << 1 if value >= 0 else ~value << 1 | 1
-    found = bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    found.append(left)
-    return bytes(found)
+    return primitives.varint(value << 1 if value >= 0 else ~value << 1 | 1)
 
 
 # Most numbers are of one or two bytes.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from k2k_assets.verification.content.by_batches.frames import Numbers, RecordFrames
+from k2k_assets.transport.record_batch.batches.varints import Numbers
+from k2k_assets.verification.content.by_batches.frames import RecordFrames
 
 # With shorter stretches than that, slices in Python are quicker than calls of numpy.
 _SHORTEST = 8

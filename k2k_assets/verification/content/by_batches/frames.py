@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.varints import Numbers, Octets, numbers
 from k2k_assets.transport.record_batch.errors import Unreadable
 
-Numbers = npt.NDArray[np.int64]
-Octets = npt.NDArray[np.uint8]
 # A number of more bytes has more than 63 bits. No client writes one, and nothing is proven of it.
 _LONGEST = 9
 # Records of one size are found without looking at one after the other, if there are so many of them.
@@ -189,7 +187,7 @@ def _right_ends(octets: Octets, ends: Numbers) -> Numbers:
     if not beyond:
         return _NOTHING
     try:
-        sizes, at = _numbers(octets, starts[:beyond])
+        sizes, at = numbers(octets, starts[:beyond], _LONGEST)
     except Unreadable:  # a wrong guess leads to any bytes, which say nothing of the batch
         return _NOTHING
     is_right = at + sizes == ends[:beyond]
@@ -217,11 +215,11 @@ def _decoded(
 ) -> RecordFrames:
     starts = _starts(ends)
     try:
-        sizes, at = _numbers(octets, starts)
+        sizes, at = numbers(octets, starts, _LONGEST)
         behind = at + sizes
         attributes = octets[at]
-        later, at = _numbers(octets, at + 1)
-        deltas, bodies = _numbers(octets, at)
+        later, at = numbers(octets, at + 1, _LONGEST)
+        deltas, bodies = numbers(octets, at, _LONGEST)
     except IndexError:
         raise Unreadable("its records end too early", batches[0].base) from None
     if (behind != ends).any() or (bodies > ends).any() or len(content) != ends[-1]:
@@ -232,25 +230,3 @@ def _decoded(
         raise Unreadable("its records' offsets do not rise within it", batches[0].base)
     times = np.repeat(np.array([batch.base_timestamp for batch in batches], np.int64), counts)
     return RecordFrames(content, octets, starts, bodies, ends, offsets, times + later, attributes)
-
-
-def _numbers(octets: Octets, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The signed number (zigzag) that begins at each place, and where it ends.
-
-    Raises:
-        IndexError: One lies beyond the end.
-    """
-    byte = octets[at]
-    value: npt.NDArray[Any] = (byte & 0x7F).astype(np.int64)
-    after = at + 1
-    more = np.flatnonzero(byte >= 0x80)
-    for index in range(1, _LONGEST):
-        if not len(more):
-            break
-        byte = octets[after[more]]
-        value[more] |= (byte & 0x7F).astype(np.int64) << (7 * index)
-        after[more] += 1
-        more = more[byte >= 0x80]
-    if len(more):
-        raise Unreadable("a number does not end")
-    return value >> 1 ^ -(value & 1), after

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from k2k_assets.verification.content.by_batches.frames import Numbers
+from k2k_assets.transport.record_batch.batches.varints import Numbers
 
 UNMAPPED = -1
 

@@ -19,14 +19,14 @@ from typing import Protocol
 
 import numpy as np
 
-from k2k_assets.transport.record_batch.batches.batch import RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import CODEC_BITS, TRANSACTIONAL, RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import decompressed
 from k2k_assets.verification.content.by_batches.bodies import equal_bodies
 from k2k_assets.verification.content.by_batches.frames import RecordFrames, SizesGuess, frames_of
 from k2k_assets.verification.content.by_batches.mapped_offsets import MappedOffsets
 
-_TRANSACTIONAL = 16
-_CODECS = 7
+# Of the attributes: what may differ, and is usual.
+_USUAL = TRANSACTIONAL | CODEC_BITS
 _MOST_BATCHES, _MOST_BYTES = 1024, 1024 * 1024
 """How much is decoded at once; one batch may have more bytes."""
 
@@ -234,8 +234,8 @@ def _guess(frames: RecordFrames | None, mapped: MappedOffsets) -> SizesGuess | N
 
 
 def _are_cut_alike(one: RecordBatch, other: RecordBatch) -> bool:
-    return (one.records, one.end - one.base, one.base_timestamp, one.attributes & ~(_TRANSACTIONAL | _CODECS)) == (
-        other.records, other.end - other.base, other.base_timestamp, other.attributes & ~(_TRANSACTIONAL | _CODECS)
+    return (one.records, one.end - one.base, one.base_timestamp, one.attributes & ~_USUAL) == (
+        other.records, other.end - other.base, other.base_timestamp, other.attributes & ~_USUAL
     )  # fmt: skip
 
 
@@ -247,5 +247,5 @@ def _ensure_plain(batch: RecordBatch) -> None:
     """Raises if the timestamps of a batch are not those of its records, or if it has attributes that are not usual."""
     if batch.has_brokers_time:
         raise Doubt("a broker has set the timestamps")
-    if batch.attributes & ~(_TRANSACTIONAL | _CODECS):
+    if batch.attributes & ~_USUAL:
         raise Doubt("batches have unusual attributes")

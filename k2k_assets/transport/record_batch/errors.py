@@ -17,6 +17,10 @@ class LoginRefused(ConnectionLost):
     """A broker refuses the credentials, or cannot show that it is the one that is meant."""
 
 
+MOST_REFUSALS = 3
+"""So many refused logins end it. One or two are normal while the brokers have not heard of a new user yet."""
+
+
 class ProtocolError(ConnectionLost):
     """A broker sent what cannot be an answer: nothing more of this connection is believed."""
 

@@ -29,7 +29,6 @@ _BETWEEN_QUESTIONS = 0.1
 """Seconds between two questions for leaders, at least."""
 _LONGEST_BETWEEN_QUESTIONS = 1.0
 _REFRESH = 300.0
-_LONGEST_THROTTLE = 60.0
 _FOREVER = float("inf")
 _WARN_EACH = 30
 
@@ -127,7 +126,7 @@ class Fetching:
             raise ProtocolError(f"{connection}: error {fetched.error} in the answer to a fetch")
         yield from self._take(connection, asked, fetched)
         if fetched.throttled:
-            yield from pause(min(fetched.throttled, _LONGEST_THROTTLE))
+            yield from pause(fetched.throttled)
 
     def _take(self, connection: BrokerConnection, asked: Sequence[FetchPosition], answer: FetchAnswer) -> Task[None]:
         with_ids = connection.fetch_version >= fetch_messages.WITH_TOPIC_IDS

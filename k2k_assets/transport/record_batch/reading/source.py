@@ -11,7 +11,7 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Polled, Position
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
-from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
 from k2k_assets.transport.record_batch.reading.fetching import Fetching
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
 from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text
@@ -22,8 +22,6 @@ from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
 
 _METADATA_SECONDS = 15.0
 _PAUSE = 0.1
-# One or two are normal while the brokers have not heard of a new user yet.
-_REFUSALS = 3
 
 
 class BatchSource:
@@ -67,7 +65,7 @@ class BatchSource:
                 return (yield from self._cluster.ask(topics))
             except ConnectionLost as lost:
                 refusals += isinstance(lost, LoginRefused)
-                if time.monotonic() >= deadline or refusals >= _REFUSALS:
+                if time.monotonic() >= deadline or refusals >= MOST_REFUSALS:
                     raise
             yield from pause(_PAUSE)
 

@@ -197,22 +197,17 @@ def read_list_offsets(answer: memoryview) -> tuple[int, int]:
     """Error code and offset of the first partition."""
     reader = Reader(answer)
     reader.int32()  # throttle time
-    found: list[tuple[int, int]] = []
 
-    def partition() -> None:
+    def partition(_topic: str | bytes) -> tuple[int, int]:
         reader.int32()  # index
         error = reader.int16()
         reader.int64()  # timestamp
-        found.append((error, reader.int64()))
+        offset = reader.int64()
         reader.int32()  # leader epoch
         reader.tags()
+        return error, offset
 
-    def topic() -> None:
-        reader.text()
-        reader.array(partition)
-        reader.tags()
-
-    reader.array(topic)
+    found = reader.of_partitions(False, partition)
     return found[0] if found else (-1, -1)
 
 

@@ -145,38 +145,27 @@ def read_fetch(version: int, answer: memoryview) -> FetchAnswer:
         ProtocolError: It is none.
     """
     reader = Reader(answer)
-    throttled = max(0, reader.int32()) / 1000
-    error = reader.int16()
+    throttled, error = reader.throttle_seconds(), reader.int16()
     reader.int32()  # session
-    found: list[FetchedPartition] = []
 
     def aborted() -> Aborted:
         each = Aborted(reader.int64(), reader.int64())
         reader.tags()
         return each
 
-    def topic() -> None:
-        name: str | bytes = reader.uuid() if version >= WITH_TOPIC_IDS else reader.text() or ""
+    def partition(topic: str | bytes) -> FetchedPartition:
+        index, code = reader.int32(), reader.int16()
+        high, stable = reader.int64(), reader.int64()
+        reader.int64()  # log start
+        gone = reader.array(aborted)
+        reader.int32()  # preferred replica
+        records = reader.data()
+        diverging = _diverging(reader.tags().get(_DIVERGING))
+        return FetchedPartition(
+            topic, index, code, high, stable, gone, diverging, memoryview(b"") if records is None else records
+        )
 
-        def partition() -> None:
-            index, code = reader.int32(), reader.int16()
-            high, stable = reader.int64(), reader.int64()
-            reader.int64()  # log start
-            gone = reader.array(aborted)
-            reader.int32()  # preferred replica
-            records = reader.data()
-            diverging = _diverging(reader.tags().get(_DIVERGING))
-            found.append(
-                FetchedPartition(
-                    name, index, code, high, stable, gone, diverging, memoryview(b"") if records is None else records
-                )
-            )
-
-        reader.array(partition)
-        reader.tags()
-
-    reader.array(topic)
-    return FetchAnswer(error, throttled, found)
+    return FetchAnswer(error, throttled, reader.of_partitions(version >= WITH_TOPIC_IDS, partition))
 
 
 def _diverging(tag: memoryview | None) -> int | None:

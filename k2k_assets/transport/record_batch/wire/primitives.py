@@ -14,6 +14,7 @@ _INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{kind}") for kind in "bhiq")
 _LONGEST_VARINT = 5
 # Of all arrays of an answer: in memory an item is larger than on the wire. Nothing that is asked for has so many.
 _MOST_ITEMS = 500_000
+_LONGEST_THROTTLE = 60.0
 NO_TAGS = b"\0"
 """No tagged fields."""
 NO_ARRAY = b"\1"
@@ -127,6 +128,27 @@ class Reader:
         self._items_left -= max(0, count)
         if self._items_left < 0:
             raise ProtocolError(f"an answer has more than {_MOST_ITEMS} items")
+
+    def of_partitions(self, is_by_id: bool, partition: Callable[[str | bytes], T]) -> list[T]:
+        """What is said of partitions, topic by topic.
+
+        Args:
+            is_by_id: Whether topics have ids, of 16 bytes, in the place of names.
+            partition: Reads what is said of one partition of a topic, its tags too.
+        """
+        found: list[T] = []
+
+        def topic() -> None:
+            name: str | bytes = self.uuid() if is_by_id else self.text() or ""
+            found.extend(self.array(lambda: partition(name)))
+            self.tags()
+
+        self.array(topic)
+        return found
+
+    def throttle_seconds(self) -> float:
+        """For how long the broker wants to be left alone; it is left alone for a minute at most."""
+        return min(max(0, self.int32()) / 1000, _LONGEST_THROTTLE)
 
     def tags(self) -> dict[int, memoryview]:
         """The tagged fields, by their number."""

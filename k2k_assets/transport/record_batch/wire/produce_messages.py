@@ -132,29 +132,21 @@ def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
         ProtocolError: It is none.
     """
     reader = Reader(answer)
-    found: list[ProducedPartition] = []
 
     def refused() -> tuple[int, str]:
         each = reader.int32(), reader.text() or ""
         reader.tags()
         return each
 
-    def topic() -> None:
-        name: str | bytes = reader.uuid() if version >= WITH_TOPIC_IDS else reader.text() or ""
+    def partition(topic: str | bytes) -> ProducedPartition:
+        index, code, base = reader.int32(), reader.int16(), reader.int64()
+        reader.int64()  # append time
+        reader.int64()  # log start
+        wrong, words = reader.array(refused), reader.text() or ""
+        return ProducedPartition(topic, index, code, base, wrong, words, _leader(reader.tags().get(_CURRENT_LEADER)))
 
-        def partition() -> None:
-            index, code, base = reader.int32(), reader.int16(), reader.int64()
-            reader.int64()  # append time
-            reader.int64()  # log start
-            wrong, words = reader.array(refused), reader.text() or ""
-            leader = _leader(reader.tags().get(_CURRENT_LEADER))
-            found.append(ProducedPartition(name, index, code, base, wrong, words, leader))
-
-        reader.array(partition)
-        reader.tags()
-
-    reader.array(topic)
-    return ProduceAnswer(max(0, reader.int32()) / 1000, found)
+    found = reader.of_partitions(version >= WITH_TOPIC_IDS, partition)
+    return ProduceAnswer(reader.throttle_seconds(), found)
 
 
 def _leader(tag: memoryview | None) -> LeaderInstead | None:

@@ -107,21 +107,14 @@ def read_add_partitions(answer: memoryview) -> dict[TopicPartition, int]:
     """Error code of each partition."""
     reader = Reader(answer)
     reader.int32()  # throttle time
-    found: dict[TopicPartition, int] = {}
 
-    def topic() -> None:
-        name = reader.text() or ""
-
-        def partition() -> None:
-            index = reader.int32()
-            found[TopicPartition(name, index)] = reader.int16()
-            reader.tags()
-
-        reader.array(partition)
+    def partition(topic: str | bytes) -> tuple[TopicPartition, int]:
+        assert isinstance(topic, str)
+        found = TopicPartition(topic, reader.int32()), reader.int16()
         reader.tags()
+        return found
 
-    reader.array(topic)
-    return found
+    return dict(reader.of_partitions(False, partition))
 
 
 def end_txn(transactional_id: str, producer: ProducerIdentity, commits: bool) -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Collection
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import (
@@ -47,8 +47,6 @@ _OPERATION_NOT_ATTEMPTED = 55  # because of another partition of the request
 _EPOCHS_EACH = 2
 # Brokers that speak this among each other make sure that records belong to an open transaction (KIP-890, first part).
 _VERIFIED = 4
-# One or two are normal while the brokers have not heard of a new user yet.
-_REFUSALS = 3
 
 
 class TransactionCoordinator:
@@ -90,7 +88,7 @@ class TransactionCoordinator:
             except ConnectionLost as lost:
                 self.close()
                 refusals += isinstance(lost, LoginRefused)
-                if deadline.expired() or refusals >= _REFUSALS:
+                if deadline.expired() or refusals >= MOST_REFUSALS:
                     raise
                 yield from pause(_PAUSE)
                 continue

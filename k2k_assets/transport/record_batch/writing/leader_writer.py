@@ -25,7 +25,6 @@ from k2k_assets.transport.record_batch.writing.write_errors import REFUSALS, err
 # Larger requests would only keep the answers of their first batches waiting.
 _REQUEST_BYTES = 1024 * 1024
 _BROKER_SECONDS = 30.0
-_LONGEST_THROTTLE = 60.0
 _SEQUENCES = 0x7FFFFFFF
 _BEFORE_JOINING = messages.JOINING - 1
 _FOREVER = float("inf")
@@ -132,7 +131,7 @@ class LeaderWriter:
     def _take(self, version: int, content: memoryview, sent: dict[tuple[str | bytes, int], _Sent]) -> None:
         answer = messages.read_produce(version, content)
         if answer.throttled:
-            self.not_before = time.monotonic() + min(answer.throttled, _LONGEST_THROTTLE)
+            self.not_before = time.monotonic() + answer.throttled
         # The others' errors only follow from a verdict about a record.
         for found in sorted(answer.partitions, key=lambda each: each.error not in REFUSALS):
             asked = sent.pop((found.topic, found.partition), None)

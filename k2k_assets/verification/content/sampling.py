@@ -136,7 +136,7 @@ def fair_shares(demands: Sequence[int], budget: int) -> list[int]:
 def _look(each: Unverified, bad: int, fresh: int, older: int, draw: random.Random) -> Look:
     first = [*_part(each.bad, 0, bad), *_sample(each.fresh, fresh, draw)]
     second, window, lap_end = _second_look(each, older)
-    both = [Covered(*piece) for piece in joined([*first, *second], 0)]
+    both = union([*first, *second])
     has_first = [any(piece.start <= one.start < piece.end for one in first) for piece in both]
     return Look(
         [piece for piece, is_first in zip(both, has_first, strict=True) if is_first],
@@ -191,6 +191,11 @@ def _between(ranges: Ranges, start: int, end: int) -> list[Covered]:
 def size(ranges: Iterable[tuple[int, int]]) -> int:
     """Number of offsets in disjoint ranges."""
     return sum(end - start for start, end in ranges)
+
+
+def union(ranges: Iterable[tuple[int, int]], gap: int = 0) -> list[Covered]:
+    """Ranges as covered ones, in order and disjoint; see `joined`."""
+    return [Covered(*each) for each in joined(ranges, gap)]
 
 
 def joined(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection, without
-from k2k_assets.verification.content.sampling import NO_LAP, Look, Ranges, Unverified, joined
+from k2k_assets.verification.content.sampling import NO_LAP, Look, Ranges, Unverified, joined, union
 
 # Ranges of one partition. If there are more, the smallest are forgotten and compared again; bad ones are joined.
 _MOST_RANGES = 64
@@ -110,7 +110,7 @@ class Compared:
     @property
     def done(self) -> list[Covered]:
         """The compared ranges, ordered and disjoint."""
-        return [Covered(*each) for each in joined(self.ranges, 0)]
+        return union(self.ranges)
 
 
 def asked_for(known: Verified, look: Look, readable: Ranges) -> set[int]:
@@ -132,7 +132,7 @@ def updated(known: Verified, newest: Verified, look: Look, readable: Ranges, com
     """
     if not compared.ranges:
         return newest
-    found = intersection([Covered(*each) for each in joined(compared.bad, 0)], compared.done)
+    found = intersection(union(compared.bad), compared.done)
     bad = _few([*outside(newest.bad, compared.done), *found])
     is_complete = not compared.first_left
     if compared.bad or (is_complete and _is_replaced(known, compared)):
@@ -178,4 +178,4 @@ def _few(ranges: Ranges) -> tuple[Covered, ...]:
     found = joined(ranges, 0)
     gaps = sorted(after[0] - before[1] for before, after in pairwise(found))
     gap = gaps[len(found) - _MOST_RANGES - 1] if len(found) > _MOST_RANGES else 0
-    return tuple(Covered(*each) for each in joined(found, gap))
+    return tuple(union(found, gap))

@@ -10,7 +10,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
 from k2k_assets.verification.content.by_batches.stretches import Proven
-from k2k_assets.verification.content.sampling import Look, Ranges, Unverified, fair_shares, joined, looks, size
+from k2k_assets.verification.content.sampling import Look, Ranges, Unverified, fair_shares, looks, size, union
 from k2k_assets.verification.content.verified import outside
 
 # What two cores prove in some ten seconds, where batches are equal.
@@ -36,7 +36,7 @@ def to_prove(
         seen: The ranges that were compared record by record before.
         runs_each: Number of runs for each source offset.
     """
-    chosen = {tp: _joined([*look[tp].first, *look[tp].second]) for tp in unverified}
+    chosen = {tp: union([*look[tp].first, *look[tp].second]) for tp in unverified}
     more = {tp: _more(each, chosen[tp], seen.get(tp, ())) for tp, each in unverified.items()}
     most = _most({tp: size(ranges) for tp, ranges in more.items()}, runs_each)
     shares = fair_shares([most[tp] for tp in unverified], RECORDS_IN_ALL)
@@ -54,7 +54,7 @@ def open_ends(
 
 
 def _all(each: Unverified) -> list[Covered]:
-    return _joined([*each.bad, *each.fresh, *each.older])
+    return union([*each.bad, *each.fresh, *each.older])
 
 
 def _bounds(ranges: Ranges) -> set[int]:
@@ -65,7 +65,7 @@ def _more(each: Unverified, chosen: Ranges, seen: Ranges) -> list[Covered]:
     """All that is not chosen, disjoint, the most important first."""
     found: list[Covered] = []
     for ranges in (each.bad, each.fresh, outside(each.older, seen)):
-        found += outside(ranges, _joined([*chosen, *found]))
+        found += outside(ranges, union([*chosen, *found]))
     return found
 
 
@@ -105,7 +105,7 @@ def left_to_compare(
     left: dict[TopicPartition, Unverified] = {}
     done: set[TopicPartition] = set()
     for tp, each in unverified.items():
-        chosen = _joined([*look[tp].first, *look[tp].second])
+        chosen = union([*look[tp].first, *look[tp].second])
         of_older = intersection(chosen, each.older)
         proven_here = ranges.get(tp, ())
         if not outside(of_older, proven_here):
@@ -114,7 +114,7 @@ def left_to_compare(
         unseen = outside(doubts, outside(seen.get(tp, ()), chosen))
         doubtful = intersection(_with_neighbours(unseen, doubts), _all(each))
         left[tp] = Unverified(
-            outside(_joined([*each.bad, *doubtful]), proven_here),
+            outside(union([*each.bad, *doubtful]), proven_here),
             outside(each.fresh, proven_here),
             () if tp in done else each.older,
             each.lap,
@@ -127,12 +127,8 @@ def left_to_compare(
 
 def _with_neighbours(ranges: Iterable[tuple[int, int]], within: Ranges) -> list[Covered]:
     """Ranges with the records beside them: what lies between two copies is seen only where both are compared."""
-    wider = _joined([(start - NEIGHBOURS, end + NEIGHBOURS) for start, end in ranges])
+    wider = union([(start - NEIGHBOURS, end + NEIGHBOURS) for start, end in ranges])
     return list(intersection(wider, within))
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[Covered]:
-    return [Covered(*each) for each in joined(ranges, 0)]
 
 
 def _first(ranges: Sequence[Covered], most: int) -> list[Covered]:

@@ -24,7 +24,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.verification.content.by_batches.proven_parts import ProvenPart
 from k2k_assets.verification.content.pieces import ComparedPiece
-from k2k_assets.verification.content.sampling import Ranges, joined
+from k2k_assets.verification.content.sampling import Ranges, union
 
 _OVERLAP = 1000
 _NO_ENDS: Mapping[TopicPartition, Collection[int]] = {}
@@ -87,7 +87,7 @@ class Proven:
         found: dict[TopicPartition, list[Covered]] = defaultdict(list)
         for piece in self.pieces:
             found[TopicPartition(piece.topic, piece.partition)].append(Covered(piece.start, piece.end))
-        return {tp: [Covered(*each) for each in joined(of_partition, 0)] for tp, of_partition in found.items()}
+        return {tp: union(of_partition) for tp, of_partition in found.items()}
 
 
 def proven_by(
@@ -118,7 +118,7 @@ def proven_by(
     doubts = {tp: _doubtful(of) for tp, of in by_partition.items()}
     return Proven(
         found,
-        {tp: [Covered(*each) for each in joined(of, 0)] for tp, of in doubts.items() if of},
+        {tp: union(of) for tp, of in doubts.items() if of},
         sum(part.undecoded for part in everything) / records if records else 0.0,
         sum(part.bytes_ for part in everything),
         sum(part.milliseconds for part in everything) / 1000,

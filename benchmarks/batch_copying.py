@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_copying", description=__doc__)
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     found: dict[str, list[str]] = {name: [] for name in TRANSPORTS}
     with Lab() as lab:
         create_topic(lab.target, CONTROLS, 1)
@@ -54,9 +54,7 @@ def main() -> None:
         f"{_TRANSACTION_BYTES >> 20} MB, median of {REPEAT}"
     )
     sections = [f"### Copying by batches\n\n{how}\n\n{words}", report.table(["how", *(w.title for w in WRITTEN)], rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _pipeline(lab: Lab) -> Pipeline:

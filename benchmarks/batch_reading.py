@@ -79,7 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_reading", description=__doc__)
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     with Lab() as lab:
         servers = lab.sandbox.source_servers
         for written in WRITTEN:
@@ -89,9 +89,7 @@ def main() -> None:
         rows = [[name, *(_cell(servers, written, read) for written in WRITTEN)] for name, read in READINGS.items()]
     how = f"Microseconds of CPU a record, MB of values a second of a core; {PARTITIONS} partitions, median of {REPEAT}"
     sections = [f"### Reading by batches\n\n{how}\n\n{words}", report.table(["how", *(w.title for w in WRITTEN)], rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _cell(servers: str, written: Written, read: Reading) -> str:

@@ -86,15 +86,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch_rewriting", description=__doc__)
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     rows = [[case.title, *measured(case)] for case in CASES]
     sections = [
         f"### Making outgoing batches\n\nBest of {REPEAT}; no broker is in it\n\n{words}",
         report.table(["what", "us a record", "us a batch of the source", "MB/s of values"], rows),
     ]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def measured(case: Case) -> list[str]:

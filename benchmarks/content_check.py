@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.content_check", description=__doc__)
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     with Lab() as lab:
         for written in WRITTEN:
             _fill(lab, written)
@@ -90,9 +90,7 @@ def main() -> None:
         rows = [[name, *(_cell(lab, written, way) for written in WRITTEN)] for name, way in ways.items()]
     how = f"Microseconds of CPU a record (records and MB of one side's values, a second of a core), median of {REPEAT}"
     sections = [f"### The content check\n\n{how}\n\n{words}", report.table(["how", *(w.title for w in WRITTEN)], rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _cell(lab: Lab, written: Written, way: Callable[[Lab, Written], object]) -> str:

@@ -71,9 +71,7 @@ def main() -> None:
             last, seconds = _looked(home), time.time() - began
         written = _sections(first, last, seconds, _runs_since(home, began), options.settle)
         sections = [*written, arrivals.table(), _ticks(home, began), _contents(home)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 # -- what runs ---------------------------------------------------------------------------------------------------------
@@ -282,7 +280,7 @@ def _sections(first: Sizes, last: Sizes, seconds: float, runs: Counter[str], set
         f"### What Dagster writes\n\n{len(TOPICS)} topics of {PARTITIONS} partitions, {RATE:g} records/s, "
         f"{len(GROUPS)} groups that commit each second; {seconds / _MINUTE:.0f} minutes after the first {settle:g}"
     )
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     rows = [[kind, *_grown(first[kind], last[kind], seconds)] for kind in sorted(last)]
     rows.append(["all", *_grown(sum(first.values()), sum(last.values()), seconds)])
     head = ["kind", "KB when settled", "KB at the end", "KB an hour", "MB a day"]

@@ -57,11 +57,9 @@ def main() -> None:
         report.progress("copying a topic")
         path = _copied(lab)
         rows = [_measured(lab, path, interval, 4 if options.quick else 40) for interval in INTERVALS]
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     sections = [f"### From a commit on the source to its commit on the target\n\n{words}", report.table(HEADERS, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _copied(lab: Lab) -> Path:

@@ -67,12 +67,10 @@ def main() -> None:
         rows = _measured(lab, pipeline, options.groups)
     size = f"{options.groups:,} groups with {PARTITIONS} partitions each; one line a poll, in seconds"
     title = f"### Consumer groups\n\n{size}"
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     head = ["poll", "groups committed", "seconds", *_STEPS, "goal"]
     sections = [f"{title}\n\n{words}", report.table(head, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _copied(lab: Lab) -> Pipeline:

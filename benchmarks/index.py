@@ -54,9 +54,7 @@ def main() -> None:
         sections = (
             build(lab, options.days * 24) if options.build else measure(lab, hours_before(options.days, EXTENSIONS))
         )
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def build(lab: Lab, hours: int) -> list[str]:
@@ -99,7 +97,7 @@ def bench_pipeline(lab: Lab) -> Pipeline:
 
 
 def _sections(what: str, rows: list[list[str]]) -> list[str]:
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     title = f"### Mapping index: {what} on {PARTITIONS} partitions"
     return [f"{title}\n\n{words}", report.table(["what", "measured", "goal: below"], rows)]
 

@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
     rows = [row for size in SIZES for row in measure(size)]
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     settings = (
         f"- {PARTITIONS} partitions a topic, one portion of one run and one committed position for each; {TOUCHED} of "
         f"them touched, in one segment of {FILES} files; least of {REPEATS} updates (of all: of 2), each of the same "
@@ -62,9 +62,7 @@ def main() -> None:
     title = f"### Updates of an index of many portions\n\n{words}\n{settings}"
     head = ["portions", "what is touched", "CPU s", "wall s", "manifest alone, CPU s", "goal: below"]
     sections = [title, report.table(head, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def measure(size: int) -> list[list[str]]:

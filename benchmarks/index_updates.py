@@ -44,16 +44,14 @@ def main() -> None:
     options = parser.parse_args()
     with Lab() as lab:
         rows = measure(lab, options.portions)
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     settings = (
         f"- {options.portions:,} portions of {PARTITIONS} partitions a topic, a commit record for each; {TOUCHED} new "
         f"mapping records in each of {UPDATES} updates; Spark local[2], in the benchmark's process and its JVM"
     )
     sections = [f"### Whole updates of an index of many portions\n\n{words}\n{settings}"]
     sections.append(report.table(["what", "wall s", "CPU s of the driver's Python"], rows))
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def measure(lab: Lab, size: int) -> list[list[str]]:

@@ -29,6 +29,11 @@ def summary() -> list[str]:
     ]
 
 
+def listed() -> str:
+    """The lines of `summary` as a Markdown list."""
+    return "\n".join(f"- {line}" for line in summary())
+
+
 def _processor() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -31,13 +31,11 @@ def main() -> None:
     options = parser.parse_args()
     rows = [_row("commit record", commit_record(), CommitRecord.parse, 1)]
     rows += [_row(f"mapping record, {n:,} runs", mapping_record(n), MappingRecord.parse, n) for n in RUNS]
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     title = f"### Records of control topics\n\nMicroseconds of CPU, the best of {REPEAT}"
     columns = ["what", "bytes", "build", "encode key", "encode value", "decode both"]
     sections = [f"{title}\n\n{words}", report.table(columns, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def commit_record() -> CommitRecord:

@@ -36,3 +36,10 @@ def append(sections: Sequence[str]) -> None:
     text = RESULTS.read_text() if RESULTS.exists() else _HEAD
     title = f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     RESULTS.write_text("\n\n".join([text.rstrip(), title, *sections]) + "\n")
+
+
+def publish(sections: Sequence[str], is_kept: bool) -> None:
+    """Shows a run's sections, and appends them to the results if they are to be kept."""
+    say("\n\n" + "\n\n".join(sections))
+    if is_kept:
+        append(sections)

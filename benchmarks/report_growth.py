@@ -62,9 +62,7 @@ def main() -> None:
         hour = Hour(pipeline, topics, options.partitions, size)
         hour.run()
     sections = [_title(options), hour.table()]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _pipeline(folder: Path) -> Pipeline:
@@ -238,7 +236,7 @@ class _Counting:
 
 
 def _title(options: argparse.Namespace) -> str:
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     return (
         f"### How Dagster's database grows by reports: {options.storage}\n\n{options.topics} topics of "
         f"{options.partitions} partitions, all of which move all the time; `sync.reportsPerDay` and `sync.window` at "

@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one hand-over of each kind, to try the benchmark itself")
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     rows: list[list[str]] = []
     with Lab() as lab:
         create_topic(lab.source, TOPIC, _PARTITIONS)
@@ -54,9 +54,7 @@ def main() -> None:
             rows += _measured(lab, Settings(exactly_once=exactly_once), 1 if options.quick else 3)
             report.say(report.table(HEADERS, rows[-2:]))
     sections = [f"### Without copying while an instance is replaced\n\n{words}", report.table(HEADERS, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _measured(lab: Lab, settings: Settings, times: int) -> Iterator[list[str]]:

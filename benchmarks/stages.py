@@ -51,14 +51,12 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
     rows = [_row(what, stage, keys) for what, stage, keys in stages()]
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     how = f"Microseconds of CPU a record, chunks of {RECORDS:,}, the best of {REPEAT}"
     title = f"### Stages that change records\n\n{how}"
     columns = ["stage", *(f"values of {size:,} B" for size in SIZES)]
     sections = [f"{title}\n\n{words}", report.table(columns, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def stages() -> list[tuple[str, Stage, bool]]:

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8, help="how many pairs of copies with each batchSize")
     options = parser.parse_args()
     require_proc()
-    head = "\n".join(f"- {line}" for line in machine.summary())
+    head = machine.listed()
     load = Load("bench-telemetry", 100, options.records)
     with Lab() as lab, DriverProcess(lab.folder / "driver.log") as driver:
         lab.ensure_loaded(FULL.warm_up)
@@ -49,9 +49,7 @@ def main() -> None:
         rows = [_row(lab, driver, load, size, options.pairs) for size in (LARGE, DEFAULT)]
     how = f"{load.title}, exactly once; CPU of driver, JVM and workers a record; {options.pairs} pairs, in turns"
     sections = [f"### Telemetry on and off\n\n{how}\n\n{head}", report.table(HEADERS, rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _row(lab: Lab, driver: DriverProcess, load: Load, size: int, pairs: int) -> list[str]:

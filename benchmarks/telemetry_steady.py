@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20_000, help="bytes a second that are copied meanwhile")
     options = parser.parse_args()
     require_proc()
-    head = "\n".join(f"- {line}" for line in machine.summary())
+    head = machine.listed()
     load = Load("bench-telemetry", 100, 4_000_000)
     with Lab() as lab, DriverProcess(lab.folder / "driver.log") as driver:
         for one in (FULL.warm_up, load):
@@ -82,9 +82,7 @@ def main() -> None:
         report.table(HEADERS, [*(_row(role, off, on) for role in _ROLES), _row("all", off, on)]),
         report.table(SHARES, [_share(size, runs, cost, error) for size, runs in full.items()]),
     ]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def _pairs(

@@ -58,9 +58,7 @@ def main() -> None:
         with TickWorld(size, Path(folder)) as world, dg.DagsterInstance.from_config(str(home)) as instance:
             cases = list(_cases(world, instance, options.ticks, options.profile))
     sections = [_title(size), report.table(_HEAD, [case.row() for case in cases])]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 @dataclass
@@ -215,7 +213,7 @@ def _profile(wanted: bool) -> Iterator[cProfile.Profile | None]:
 
 
 def _title(size: Size) -> str:
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     return (
         f"### Ticks\n\n{size.topics} topics of {size.partitions} partitions, {size.groups} groups with a commit in "
         f"each partition of two topics; goals: {GOAL_SECONDS:g} s a tick, {GOAL_KB:g} KB a cursor\n\n{words}"

@@ -52,12 +52,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             report.progress(f"writing an index of {runs:,} runs")
             rows += columns(spark, written_index(Path(folder), runs), options.rows)
-    words = "\n".join(f"- {line}" for line in machine.summary())
+    words = machine.listed()
     title = "### Translation of offsets\n\nBest of three; random positions in ten partitions"
     sections = [f"{title}\n\n{words}", report.table(["what", "per second", "goal: above"], rows)]
-    report.say("\n\n" + "\n\n".join(sections))
-    if options.append:
-        report.append(sections)
+    report.publish(sections, options.append)
 
 
 def look_ups() -> list[list[str]]:

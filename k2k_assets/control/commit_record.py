@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Raw, field
 
 from k2k_assets.core import json_codec, wire
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.document import document_of, reason_of
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
@@ -38,6 +39,11 @@ class _Overridden(wire.Fields, frozen=True):
     stop: Any = None
 
 
+class _Producer(wire.Fields, frozen=True):
+    id: int
+    epoch: int
+
+
 class _Value(wire.Value, frozen=True):
     kind: str  # a `Kind`, or one of a newer release
     pipeline: str
@@ -62,6 +68,7 @@ class _Value(wire.Value, frozen=True):
     target_accepted: int | None = None
     overridden: _Overridden | None = None
     dropped: int = 0
+    producer: _Producer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,8 @@ class CommitRecord:
         target_accepted: End of the target partition when what others wrote to it was accepted by hand. While it is the
             target end, no record and no commit marker of ours lies before it. None if nothing was accepted.
         dropped: Records left out on purpose by this generation so far.
+        producer: Under which producer id and epoch the partition's records were written outside transactions: who
+            copies it next raises the epoch, so that nothing of the one before arrives late. None if there is none.
     """
 
     group: str
@@ -147,6 +156,7 @@ class CommitRecord:
     target_began: int | None = None
     target_accepted: int | None = None
     dropped: int = 0
+    producer: ProducerIdentity | None = None
     version: ClassVar[int] = VERSION
 
     @property
@@ -166,7 +176,10 @@ class CommitRecord:
         if self.overridden:
             stopped, stopped_as = _written(self.overridden.stopped)
             overridden = wire.fields_of(self.overridden, _Overridden, stopped=stopped, stop=stopped_as)
-        value = wire.fields_of(self, _Value, target=target, reason=reason, stop=stop, overridden=overridden)
+        producer = _Producer(*self.producer) if self.producer else None
+        value = wire.fields_of(
+            self, _Value, target=target, reason=reason, stop=stop, overridden=overridden, producer=producer
+        )
         return wire.encode(value)
 
     @classmethod
@@ -190,7 +203,8 @@ class CommitRecord:
             target_topic_id=body.target.id,
             reason=_read(body.reason, body.stop),
             overridden=overridden,
-            **wire.contents(body, "target", "reason", "stop", "overridden"),
+            producer=ProducerIdentity(body.producer.id, body.producer.epoch) if body.producer else None,
+            **wire.contents(body, "target", "reason", "stop", "overridden", "producer"),
         )
 
 

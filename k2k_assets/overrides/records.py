@@ -51,6 +51,7 @@ def commit_record(
         # Of an adopted copy nothing is known, whatever the source had deleted: positions below it are never exact.
         log_start=None if request.adopts is not None else _log_start(override),
         epoch_end=known.epoch_end if known else None,
+        producer=record.producer if record else None,
         overridden=Overridden(
             by=request.by,
             why=request.why,

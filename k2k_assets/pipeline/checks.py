@@ -192,12 +192,6 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def check_form(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Whole record batches are written in transactions only."""
-    if pipeline.transport.form == "batches" and not pipeline.features.exactly_once:
-        yield ("transport", "form"), "batches are moved exactly once only: enable features.exactlyOnce, or say records"
-
-
 def _one_to_one(pipeline: Pipeline) -> bool:
     sinks = [pair.routing.topic for pair in pipeline.pairs]
     return pipeline.routing.keeps_partitions and not any(sink.static for sink in sinks)
@@ -212,7 +206,6 @@ _CHECKS = (
     check_timeouts,
     check_guard,
     check_slots,
-    check_form,
     check_marker,
     check_transform,
 )

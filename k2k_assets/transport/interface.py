@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Sent
@@ -125,6 +126,26 @@ class ControlWriter(Protocol):
 
 class Sink(ControlWriter, Protocol):
     """Writes chunks and control records in transactions."""
+
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        """Decides under which producer id and epoch the records of source partitions are written outside transactions.
+
+        Each epoch is above that of the partition's former owners: from its first batch on, brokers refuse their late
+        records. The caller commits what is returned before it writes the first record, so that the next owner raises
+        it again: two owners of the same epoch would count their records alike, and brokers take one's for the other's.
+
+        Args:
+            former: By source partition what its newest commit record says; None: no such owner is known.
+
+        Returns:
+            What is new, by source partition; empty if transactions fence, or if the transport cannot do it.
+
+        Raises:
+            Restart: The target does not give producer ids in time.
+        """
+        ...
 
     def write(self, chunk: Chunk) -> Sent:
         """Queues a chunk, in order; returns its source offsets, which the transaction keeps."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control.commit_record import CommitRecord, Overridden, key_bytes, parse_key
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.catalog import ALL
 from k2k_assets.core.stops.document import document_of
 from k2k_assets.core.stops.reason import StopReason, render
@@ -34,6 +35,7 @@ records = st.builds(
     sequence=numbers,
     reason=st.none() | st.sampled_from(REASONS) | st.builds(Unclassified, st.text()),
     began=st.none() | numbers,
+    producer=st.none() | st.builds(ProducerIdentity, numbers, st.integers(0, 2**15 - 1)),
 )
 RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, target_end=1301, began=7)
 
@@ -120,6 +122,13 @@ def test_fields_of_later_releases_are_passed_over_and_counters_may_be_missing() 
         del body[counter]
     read = CommitRecord.parse(RECORD.key_bytes(), json.dumps(body).encode(), "there")
     assert (read.position, read.records, read.bytes_, read.runs, read.reason, read.began) == (1234, 0, 0, 0, None, None)
+
+
+def test_a_producer_is_one_more_field_that_older_releases_pass_over() -> None:
+    record = replace(RECORD, producer=ProducerIdentity(4001, 7))
+    body = json.loads(record.value_bytes())
+    assert body.pop("producer") == {"id": 4001, "epoch": 7}
+    assert body == json.loads(RECORD.value_bytes())
 
 
 def test_a_kind_of_a_newer_release_is_read_as_its_text() -> None:

@@ -27,6 +27,7 @@ from k2k_assets.control.mapping_records import (
     parse_key,
 )
 from k2k_assets.control.pause_records import Pause, pause_key, pause_value
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
@@ -117,6 +118,13 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
         b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
         b'"began":0}',
+    ),
+    "commit, at least once": (
+        replace(COMMIT, producer=ProducerIdentity(MAX, 2**15 - 1)).value_bytes(),
+        b'{"version":1,"kind":"commit","pipeline":"p","position":1234,"leaderEpoch":3,'
+        b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
+        b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
+        b'"began":0,"producer":{"id":9223372036854775807,"epoch":32767}}',
     ),
     "commit, nothing known": (
         START.value_bytes(),

@@ -78,8 +78,8 @@ class TransportForm(Section):
     form: Literal["records", "batches"] = Field(
         default="records",
         description="`records`: one by one, by librdkafka. `batches`: whole record batches as the source has them, "
-        "undecoded where nothing changes them; only exactly once, and new: see [batches.md](batches.md). What cannot "
-        "go by batches goes by records.",
+        "undecoded where nothing changes them; new: see [batches.md](batches.md). What cannot go by batches goes by "
+        "records.",
     )
 
 

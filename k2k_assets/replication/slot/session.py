@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from k2k_assets.control.assignment_tail import AssignmentTail
-from k2k_assets.control.commit_log import read_commit_log
+from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.log_fields import about
@@ -168,13 +168,25 @@ class Session:
         self._committer.begin(self._states)
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
+        raised = self._raise_epochs(commit_log)
         commits = StartCommits(self._plan, self._memory, self._transactions, self._clock)
-        self._release_stopped(commits.write(starts, commit_log, held=self._slot_claims.partitions))
+        self._release_stopped(commits.write(starts, commit_log, held=self._slot_claims.partitions, raised=raised))
         if self._chain:
             self._chain.start(self._states)
         # Seek. The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
         self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
         return True
+
+    def _raise_epochs(self, commit_log: CommitLog) -> Collection[TopicPartition]:
+        """Decides under which epochs records are written outside transactions; returns where they are new.
+
+        Where a record was not read, the next epoch may be in use: then nothing is taken over.
+        """
+        are_newest = commit_log.is_whole and not commit_log.passed_over
+        raised = self._sink.raise_epochs({tp: s.producer if are_newest else None for tp, s in self._states.items()})
+        for tp, producer in raised.items():
+            self._states[tp].producer = producer
+        return raised
 
     def _release_stopped(self, partitions: Collection[TopicPartition]) -> None:
         """Releases stopped partitions while the slot goes on with others: who puts them right need not fence it.

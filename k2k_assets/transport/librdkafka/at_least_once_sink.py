@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
@@ -51,6 +53,12 @@ class AtLeastOnceSink(ChunkWriter):
     def open(self) -> None:
         self._control.open()
         self._data.clear(self._timeout)
+
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        """Raises none: librdkafka gives itself a producer id, and tells nobody."""
+        return {}
 
     def begin(self) -> None:
         """Does nothing: the control transaction begins with its first record, so that it stays short."""

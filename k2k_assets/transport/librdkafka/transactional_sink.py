@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.foresight import Foresight
@@ -39,6 +41,12 @@ class TransactionalSink(ChunkWriter, TransactionalWriter):
         self._foresight = Foresight()
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []
+
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        """Raises none: transactions fence."""
+        return {}
 
     def _produce(self, chunk: Chunk, pending: PendingDelivery) -> None:
         call(f"producing to {chunk.target_topic}", produce_chunk, self._producer, chunk, pending, self._timeout)

@@ -6,8 +6,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.interface import SINK_SECONDS, ControlWriter, Sink, Sinks, Source
-from k2k_assets.transport.record_batch.errors import NotByBatches
 from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.writing.at_least_once_sink import AtLeastOnceBatchSink
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings, sink_settings_of
@@ -16,7 +16,7 @@ from k2k_assets.transport.record_batch.writing.transactional_producer import Tra
 
 
 class BatchTransport:
-    """Copies record batches in transactions.
+    """Copies record batches.
 
     Args:
         pipeline: Has the settings of the clients.
@@ -35,9 +35,8 @@ class BatchTransport:
         return BatchSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
-        if not self._pipeline.features.exactly_once:
-            raise NotByBatches(["features.exactlyOnce is disabled"])
-        return BatchSinks(self._settings(SINK_SECONDS), lone_writer, batch_bytes)
+        is_exactly_once = self._pipeline.features.exactly_once
+        return BatchSinks(self._settings(SINK_SECONDS), is_exactly_once, lone_writer, batch_bytes)
 
     def open_control_writer(self, transactional_id: str) -> ControlWriter:
         return BatchControlWriter(self._settings(SINK_SECONDS), transactional_id)
@@ -58,16 +57,20 @@ class BatchSinks:
 
     Args:
         settings: How brokers are connected to, and how batches are written.
+        is_exactly_once: Whether records are written in transactions, too.
         lone_writer: Whether no other source partition feeds the target partitions.
         batch_bytes: The largest batch that all target topics accept.
     """
 
-    def __init__(self, settings: SinkSettings, lone_writer: bool, batch_bytes: int) -> None:
+    def __init__(self, settings: SinkSettings, is_exactly_once: bool, lone_writer: bool, batch_bytes: int) -> None:
         self._settings = settings
+        self._is_exactly_once = is_exactly_once
         self._tactics = SlotTactics(lone_writer, batch_bytes)
 
     def open_sink(self, transactional_id: str) -> Sink:
         self._tactics.begin_session()
+        if not self._is_exactly_once:
+            return AtLeastOnceBatchSink(self._settings, transactional_id, self._tactics)
         return BatchSink(self._settings, transactional_id, self._tactics)
 
     def close(self, discard: bool) -> None:

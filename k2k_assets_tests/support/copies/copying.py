@@ -37,7 +37,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.factory import RECORDS, TRANSPORTS
 from k2k_assets.transport.interface import Transport
-from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
+from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
 
 # Separate processes start quickly: they are forked from one that has imported everything and has no threads.
@@ -223,11 +223,12 @@ def _copy_and_die(plan: SlotPlan, step: str, occurrence: int, transport: str) ->
 
 def flush_transaction(sink: Any, seconds: float) -> None:
     """Sends what is queued in a sink's open transaction; at least once that is its control records'."""
-    if isinstance(sink, BatchSink):
-        sink._queue_controls()
-        sink._producer.flush()
+    control = getattr(sink, "_control", sink)
+    if isinstance(control, BatchControlWriter):
+        control._queue_controls()
+        control._producer.flush()
     else:
-        getattr(sink, "_control", sink)._producer.flush(seconds)
+        control._producer.flush(seconds)
 
 
 class DyingSink:

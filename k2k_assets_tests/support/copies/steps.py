@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.transport.chunk import Chunk, Sent
@@ -43,6 +45,11 @@ class WrappedSink:
 
     def open(self) -> None:
         self._sink.open()
+
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        return self._sink.raise_epochs(former)
 
     def begin(self) -> None:
         self._sink.begin()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Records, Sent
@@ -192,6 +193,7 @@ class FakeSink:
         clock: Dates the transactions.
         fail_at_commit: Which commit fails, from 1; none if 0.
         foresees: Whether it tells where chunks will go, once a transaction has shown it.
+        raises: Whether it writes under producer ids whose epochs it raises.
         target: Where to write; one of its own by default.
         transactional_id: Of which only the newest sink may write.
     """
@@ -203,7 +205,9 @@ class FakeSink:
         foresees: bool = False,
         target: FakeTarget | None = None,
         transactional_id: str = "id",
+        raises: bool = False,
     ) -> None:
+        self._raises = raises
         self.target = target or FakeTarget()
         self.transactions, self.log_ends = self.target.transactions, self.target.log_ends
         self.steps: list[str] = []
@@ -220,6 +224,15 @@ class FakeSink:
     def open(self) -> None:
         self.target.holders[self._id] = self
         self.steps.append("open")
+
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        if not self._raises:
+            return {}
+        self.steps.append("raise_epochs")
+        known = {tp: each or ProducerIdentity(number, -1) for number, (tp, each) in enumerate(former.items())}
+        return {tp: ProducerIdentity(each.producer_id, each.epoch + 1) for tp, each in known.items()}
 
     def begin(self) -> None:
         assert self._current is None, "a transaction is open already"

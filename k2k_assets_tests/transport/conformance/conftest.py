@@ -12,7 +12,7 @@ from k2k_assets_tests.transport.conformance.ends import Ends, FakeEnds, RealEnds
 FAKE = "fake"
 REAL = [pytest.param(name, id=name.replace(" ", "-"), marks=pytest.mark.integration) for name in TRANSPORTS]
 REAL_SOURCES = [pytest.param(name, id=name.replace(" ", "-"), marks=pytest.mark.integration) for name in SOURCES]
-MODES = {RECORDS: ("enabled", "disabled"), BATCHES: ("enabled",)}
+MODES = {RECORDS: ("enabled", "disabled"), BATCHES: ("enabled", "disabled")}
 IN_EACH_MODE = [
     pytest.param((name, mode), id=f"{name.replace(' ', '-')}-{mode}", marks=pytest.mark.integration)
     for name in TRANSPORTS

@@ -8,6 +8,7 @@ from k2k_assets.control.commit_record import CommitRecord, Kind
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.mapping_records import BothWays, DroppedBy, MappedPartition, MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
@@ -35,6 +36,7 @@ class PartitionState:
         target_accepted: End of the target partition when what others wrote to it was accepted; None if nothing was.
         dropped: Ranges of the records in hand that were left out on purpose.
         kept_to: Offset after the last record in hand that was not; 0 if there is none.
+        producer: Under which producer id and epoch the partition is or was written outside transactions, if it was.
         records: Records copied by this generation, including those in hand.
         left_out: Records left out on purpose by this generation, including those in hand.
         bytes: Value bytes copied by this generation, including those in hand.
@@ -58,6 +60,7 @@ class PartitionState:
     left_out: int = 0
     dropped: list[DroppedRange] = field(default_factory=list)
     kept_to: int = 0
+    producer: ProducerIdentity | None = None
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
@@ -68,7 +71,7 @@ class PartitionState:
         """
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
-        state.log_start = record.log_start
+        state.log_start, state.producer = record.log_start, record.producer
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
@@ -155,6 +158,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         target_accepted=state.target_accepted,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
         dropped=state.left_out,
+        producer=state.producer,
     )
 
 

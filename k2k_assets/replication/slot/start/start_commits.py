@@ -66,25 +66,31 @@ class StartCommits:
         self._clock = clock
 
     def write(
-        self, starts: Starts, commit_log: CommitLog, held: Collection[TopicPartition]
+        self,
+        starts: Starts,
+        commit_log: CommitLog,
+        held: Collection[TopicPartition],
+        raised: Collection[TopicPartition] = (),
     ) -> Collection[TopicPartition]:
         """Commits what is new, in one transaction; nothing if nothing is.
 
         In at-least-once mode it also writes a start record for each released partition, because records of this slot
-        may arrive late: a later owner must know that somebody has copied since the release. Stopped partitions are
-        released with their reason, at their position.
+        may arrive late: a later owner must know that somebody has copied since the release. Where the epoch of a
+        producer id was raised, it is committed before the first record under it. Stopped partitions are released with
+        their reason, at their position.
 
         Args:
             starts: Where the partitions begin.
             commit_log: The commit log.
             held: The partitions that the slot has claimed.
+            raised: The partitions whose states have a new producer id or epoch.
 
         Returns:
             The partitions that are stopped, as their newest commit records say now.
         """
         to_note = self._memory.stopped.to_note()
         stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
-        starting = [*starts.fresh, *self._again(starts.states, commit_log)]
+        starting = [*starts.fresh, *self._again(starts.states, commit_log, raised)]
         if not (starting or stopped):
             return ()
         self._transactions.begin()
@@ -100,11 +106,13 @@ class StartCommits:
         self._transactions.commit()
         return stopped
 
-    def _again(self, states: dict[TopicPartition, PartitionState], commit_log: CommitLog) -> list[PartitionState]:
+    def _again(
+        self, states: dict[TopicPartition, PartitionState], commit_log: CommitLog, raised: Collection[TopicPartition]
+    ) -> list[PartitionState]:
         """The states of partitions that have a position and need a start record all the same."""
         noted = {tp: commit_log.positions[tp] for tp in states if tp in commit_log.positions}
         if not self._plan.pipeline.features.exactly_once:
-            return [states[tp] for tp in noted if not states[tp].unreleased]
+            return [states[tp] for tp in noted if tp in raised or not states[tp].unreleased]
         if self._plan.one_to_one:
             return []
         # Their target end is no longer valid, because others feed the target too.

@@ -37,7 +37,7 @@ class MetadataClient:
         """
         wanted = messages.metadata(topics)
         trouble: ConnectionLost | None = None
-        for address in self._addresses():
+        for address in self.addresses():
             try:
                 connection = yield from self._connected(address)
                 answer = yield from connection.ask(METADATA, ASKED_VERSIONS[METADATA], wanted)
@@ -57,7 +57,8 @@ class MetadataClient:
             self._connection.close()
         self._connection = None
 
-    def _addresses(self) -> list[Address]:
+    def addresses(self) -> list[Address]:
+        """Of all brokers that are known, the one that was asked last first, and those of the settings last."""
         known = list(self.brokers.values())
         random.shuffle(known)
         open_one = [self._connection.address] if self._connection is not None else []

@@ -17,6 +17,8 @@ _MOST_ITEMS = 500_000
 _LONGEST_THROTTLE = 60.0
 NO_TAGS = b"\0"
 """No tagged fields."""
+NO_TEXT = b"\0"
+"""No text."""
 NO_ARRAY = b"\1"
 """An array of nothing."""
 
@@ -188,6 +190,11 @@ def data(content: bytes) -> bytes:
 def text(content: str) -> bytes:
     """Text with its length before it."""
     return data(content.encode())
+
+
+def optional_text(content: str | None) -> bytes:
+    """Text that may be absent, with its length before it."""
+    return NO_TEXT if content is None else text(content)
 
 
 def old_text(content: str) -> bytes:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, text, varint
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, optional_text, text, varint
 
 OLDEST, NEWEST = 9, 13
 """The versions that are spoken here."""
@@ -47,13 +47,13 @@ class StampedBatch(NamedTuple):
 
 
 def produce(
-    version: int, transactional_id: str, timeout: float, batches: Mapping[TopicPartition, StampedBatch]
+    version: int, transactional_id: str | None, timeout: float, batches: Mapping[TopicPartition, StampedBatch]
 ) -> tuple[list[Piece], int]:
-    """Asks to append batches of a transaction, one to each partition, on all replicas that are in sync.
+    """Asks to append batches, one to each partition, on all replicas that are in sync.
 
     Args:
         version: Of the request.
-        transactional_id: Of the transaction.
+        transactional_id: Of the transaction; None outside transactions.
         timeout: Seconds that the broker may wait for the other replicas.
         batches: By partition.
 
@@ -64,7 +64,7 @@ def produce(
     for tp, batch in batches.items():
         by_topic.setdefault(tp.topic, []).append((tp.partition, batch))
     pieces: list[Piece] = []
-    packed = bytearray(text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000)))
+    packed = bytearray(optional_text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000)))
     packed += varint(len(by_topic) + 1)
     size = 0
     for topic, of_topic in by_topic.items():

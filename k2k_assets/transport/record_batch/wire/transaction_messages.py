@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, array, text
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, array, optional_text, text
 
 FIND_COORDINATOR_VERSION = 4
 """The version that is spoken here."""
@@ -27,13 +27,6 @@ EPOCH_EACH = 5
 _TRANSACTIONS = 1
 _ID_AND_EPOCH = struct.Struct(">qh")
 _NO_PRODUCER = _ID_AND_EPOCH.pack(-1, -1)
-
-
-class ProducerIdentity(NamedTuple):
-    """The producer id and the epoch of a transaction."""
-
-    producer_id: int
-    epoch: int
 
 
 def find_coordinator(transactional_id: str) -> bytes:
@@ -74,14 +67,14 @@ def read_find_coordinator(answer: memoryview) -> FoundCoordinator | None:
     return found[0] if found else None
 
 
-def init_producer_id(transactional_id: str, timeout_ms: int) -> bytes:
+def init_producer_id(transactional_id: str | None, timeout_ms: int) -> bytes:
     """Asks for a producer id: this fences who has one, and aborts that one's open transaction.
 
     Args:
-        transactional_id: The id.
+        transactional_id: The id; None: a new producer id, which fences nobody.
         timeout_ms: After so long the broker aborts a transaction.
     """
-    return text(transactional_id) + struct.pack(">i", timeout_ms) + _NO_PRODUCER + NO_TAGS
+    return optional_text(transactional_id) + struct.pack(">i", timeout_ms) + _NO_PRODUCER + NO_TAGS
 
 
 def read_init_producer_id(answer: memoryview) -> tuple[int, ProducerIdentity]:

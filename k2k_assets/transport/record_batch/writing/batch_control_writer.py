@@ -57,13 +57,13 @@ class BatchControlWriter:
             for record in records:
                 weight = _size(record)
                 if batch and size + weight > _BATCH_BYTES:
-                    self._queue_batch(tp, batch, size)
+                    self._queue_records(tp, batch, size)
                     batch, size = [], 0
                 batch.append(record)
                 size += weight
-            self._queue_batch(tp, batch, size)
+            self._queue_records(tp, batch, size)
 
-    def _queue_batch(self, tp: TopicPartition, records: list[Record], size: int) -> None:
+    def _queue_records(self, tp: TopicPartition, records: list[Record], size: int) -> None:
         codec = self._codec
         if codec is None:
             codec = LZ4 if size >= _COMPRESSED_FROM else 0

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Restart, RetryAtOnce, Undeliverable
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
-from k2k_assets.transport.record_batch.batches.rewriting import outgoing_of
+from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
-from k2k_assets.transport.record_batch.writing.partitioner import partition_of
-from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk
+from k2k_assets.transport.record_batch.writing.chunk_writer import ChunkWriter
+from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
 
-class BatchSink(BatchControlWriter):
+class BatchSink(ChunkWriter, BatchControlWriter):
     """The exactly-once sink.
 
     Args:
@@ -32,25 +30,23 @@ class BatchSink(BatchControlWriter):
     def __init__(
         self, settings: SinkSettings, transactional_id: str, tactics: SlotTactics, timeout: float = SINK_SECONDS
     ) -> None:
-        super().__init__(settings, transactional_id, timeout)
-        self._hashes_keys = settings.hashes_keys
-        self._tactics = tactics
-        packing, most = settings.packing, tactics.batch_bytes
-        self._packing = replace(packing, batch_bytes=most, joined_bytes=min(packing.joined_bytes, most))
-        self._pending: list[PendingChunk] = []
+        BatchControlWriter.__init__(self, settings, transactional_id, timeout)
+        ChunkWriter.__init__(self, settings, tactics)
         self._foresight = Foresight()
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []
 
-    def write(self, chunk: Chunk) -> Sent:
-        pending = PendingChunk(Sent(chunk))
-        self._pending.append(pending)
-        self._queue(chunk, pending)
-        pending.sent.batches = pending.batches
-        return pending.sent
+    def raise_epochs(
+        self, former: Mapping[TopicPartition, ProducerIdentity | None]
+    ) -> Mapping[TopicPartition, ProducerIdentity]:
+        """Raises none: transactions fence."""
+        return {}
 
-    def write_aside(self, chunk: Chunk) -> None:
-        self._queue(chunk, PendingChunk(Sent(chunk)))
+    def _queue_batch(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece) -> None:
+        self._producer.queue(tp, batch, piece)
+
+    def _partition_count(self, topic: str) -> int:
+        return self._producer.partition_count(topic)
 
     def foresee(self) -> Sequence[Delivery] | None:
         if self._tactics.foresees:
@@ -61,8 +57,7 @@ class BatchSink(BatchControlWriter):
         with self._learning_of_refusals():
             self._queue_controls()
             self._producer.flush()
-        pending, self._pending = self._pending, []
-        self._delivered = [each.delivery() for each in pending]
+        self._delivered = self._taken()
         self._foresight.learn(self._delivered)
         return self._delivered
 
@@ -75,48 +70,3 @@ class BatchSink(BatchControlWriter):
         if self._delivered:
             self._tactics.committed()
         self._foreseen, self._delivered = None, []
-
-    def _queue(self, chunk: Chunk, pending: PendingChunk) -> None:
-        with self._learning_of_refusals():
-            if chunk.target_partition is not None:
-                self._queue_batches(chunk, chunk.target_partition, range(chunk.count), pending)
-                return
-            for partition, indexes, part in self._by_partition(chunk):
-                self._queue_batches(part, partition, indexes, pending)
-
-    def _queue_batches(self, chunk: Chunk, partition: int, indexes: Sequence[int], pending: PendingChunk) -> None:
-        tp, at = TopicPartition(chunk.target_topic, partition), 0
-        for batch in outgoing_of(chunk, self._packing):
-            end = at + batch.records
-            self._producer.queue(tp, batch, pending.piece(partition, indexes[at:end]))
-            at = end
-
-    def _by_partition(self, chunk: Chunk) -> Iterator[tuple[int, Sequence[int], Chunk]]:
-        """The records of each partition, where the producer chooses it: indexes in the chunk, and a chunk of them."""
-        count = self._producer.partition_count(chunk.target_topic)
-        keys: Sequence[bytes | None] = chunk.columns().keys()
-        if not self._hashes_keys:
-            keys = [None] * len(keys)
-        chosen = [partition_of(key, count) for key in keys]
-        for partition in sorted(set(chosen)):
-            indexes = [index for index, each in enumerate(chosen) if each == partition]
-            part = chunk.only([each == partition for each in chosen])
-            part.target_partition = partition
-            yield partition, indexes, part
-
-    @contextmanager
-    def _learning_of_refusals(self) -> Iterator[None]:
-        """Handles a record that the target refuses in the body: alone in its batch it will be known which it is.
-
-        Raises:
-            RetryAtOnce: The refused record is not known. The next sink learns it.
-            Undeliverable: The refused record is known.
-        """
-        try:
-            yield
-        except Undeliverable as refusal:
-            if refusal.index is None and not self._tactics.is_one_by_one:
-                self._tactics.seek_refused()
-                raise RetryAtOnce(refusal.why) from None
-            self._tactics.found_refused()
-            raise

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
@@ -30,7 +31,7 @@ from k2k_assets.transport.record_batch.wire.control_messages import (
 )
 from k2k_assets.transport.record_batch.wire.settings import Address
 from k2k_assets.transport.record_batch.wire.tasks import Task, pause
-from k2k_assets.transport.record_batch.wire.transaction_messages import EPOCH_EACH, ProducerIdentity
+from k2k_assets.transport.record_batch.wire.transaction_messages import EPOCH_EACH
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.write_errors import (
     CONCURRENT_TRANSACTIONS,

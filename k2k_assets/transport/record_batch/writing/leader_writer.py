@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import stamped
 from k2k_assets.transport.record_batch.errors import ConnectionLost, ProtocolError
@@ -17,7 +19,6 @@ from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPart
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
-from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
 from k2k_assets.transport.record_batch.writing.refusals import refusal_of
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
 from k2k_assets.transport.record_batch.writing.write_errors import REFUSALS, error_of
@@ -31,9 +32,15 @@ _FOREVER = float("inf")
 
 
 class Transaction(Protocol):
-    """What the writers of all leaders share."""
+    """What the writers of all leaders share.
 
-    transactional_id: str
+    Attributes:
+        transactional_id: The id; None outside transactions, where each partition has an identity of its own.
+        identity: Producer id and epoch of the transaction.
+        has_epoch_each: Whether each transaction has an epoch of its own.
+    """
+
+    transactional_id: str | None
     identity: ProducerIdentity
     has_epoch_each: bool
 
@@ -96,6 +103,8 @@ class LeaderWriter:
                 connection.close()
 
     def _version_of(self, connection: BrokerConnection) -> int:
+        if self._transaction.transactional_id is None:
+            return connection.version_of(PRODUCE, messages.OLDEST, messages.NEWEST)
         if self._transaction.has_epoch_each:
             return connection.version_of(PRODUCE, messages.JOINING, messages.NEWEST)
         return connection.version_of(PRODUCE, messages.OLDEST, _BEFORE_JOINING)
@@ -105,21 +114,27 @@ class LeaderWriter:
 
     def next_request(self) -> BrokerRequest:
         transaction, active, size = self._transaction, self._active, 0
-        producer_id, epoch = transaction.identity
+        is_transactional = transaction.transactional_id is not None
         sent: dict[tuple[str | bytes, int], _Sent] = {}
-        batches = {}
+        batches: dict[TopicPartition, StampedBatch] = {}
         again: list[TargetPartition] = []
+        skipped: list[TargetPartition] = []
         while active and size < _REQUEST_BYTES:
             partition = active.popleft()
+            if partition.tp in batches:  # of another source
+                skipped.append(partition)
+                continue
+            producer_id, epoch = partition.identity or transaction.identity
             queued = partition.ready.popleft()
             batch = queued.batch
-            header = stamped(batch, producer_id, epoch, partition.sequence, is_transactional=True)
+            header = stamped(batch, producer_id, epoch, partition.sequence, is_transactional)
             partition.sequence = partition.sequence + batch.records & _SEQUENCES
             batches[partition.tp] = StampedBatch(partition.topic_id, header, batch.payload)
             sent[self._name(partition), partition.tp.partition] = _Sent(partition, queued)
             size += batch.size
             if partition.ready:
                 again.append(partition)
+        active.extendleft(reversed(skipped))
         active.extend(again)
         version = self._version
         pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
@@ -43,6 +44,7 @@ class TargetPartition:
         sequence: Of the next record.
         end: The offset behind the last record of ours; -1 if there is none.
         ready: Batches that may be sent.
+        identity: Under which producer id and epoch; None: those of the transaction.
     """
 
     tp: TopicPartition
@@ -51,6 +53,7 @@ class TargetPartition:
     sequence: int = 0
     end: int = -1
     ready: deque[QueuedBatch] = field(default_factory=deque)
+    identity: ProducerIdentity | None = None
 
 
 class TargetTopics:

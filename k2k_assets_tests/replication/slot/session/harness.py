@@ -85,6 +85,7 @@ class Harness:
         one_to_one: Whether nobody else feeds the target partitions.
         first_stages: Stages before those of the pipeline.
         last: Tells of a topic whether its stages may take long.
+        raises: Whether the sink writes under producer ids whose epochs it raises.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Harness:
         capabilities: Capabilities = BY_RECORD,
         first_stages: Sequence[Stage] = (),
         last: Callable[[str], bool] | None = None,
+        raises: bool = False,
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -115,7 +117,7 @@ class Harness:
         self.memory = SlotMemory(started=clock.now)
         arriving = [a._replace(at=clock.now + a.at) for a in arrivals]
         self.source = FakeSource(clock, arriving, ends, poll_seconds, whole_batches=capabilities.keeps_batches)
-        self.sink = FakeSink(clock, fail_at_commit, foresees)
+        self.sink = FakeSink(clock, fail_at_commit, foresees, raises=raises)
         self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"]))
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)

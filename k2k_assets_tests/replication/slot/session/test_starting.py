@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import Refused, Superseded
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
@@ -151,3 +152,51 @@ def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
     made = harness([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
     of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
     assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]
+
+
+def test_raised_epochs_are_committed_before_the_first_record_and_with_each_position(
+    harness: Any, tmp_path: Path
+) -> None:
+    """Also after a crash, of a partition that nobody has released: its owner may have used the last epoch."""
+    known = {P0: commit_record(P0, 5, producer=ProducerIdentity(7, 3)), P1: commit_record(P1, 5, kind="release")}
+    made = harness(
+        arrivals(5, 6) + arrivals(5, source=P1),
+        {P0: 7, P1: 6},
+        positions=known,
+        pipeline=pipeline_with(tmp_path, exactlyOnce="disabled"),
+        raises=True,
+    ).run()
+    _, start, *rest = made.sink.transactions
+    raised = {P0: ProducerIdentity(7, 4), P1: ProducerIdentity(1, 0)}
+    assert {r.source: (r.kind, r.position, r.producer) for r in made.commits(start)} == {
+        tp: ("start", 5, producer) for tp, producer in raised.items()
+    }
+    assert not start.chunks
+    later = [record for transaction in rest for record in made.commits(transaction)]
+    assert {(record.source, record.producer) for record in later} == set(raised.items())
+
+
+def test_a_producer_stays_known_while_others_write(harness: Any, tmp_path: Path) -> None:
+    known = ProducerIdentity(7, 3)
+    for mode in ("enabled", "disabled"):
+        made = harness(
+            arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, producer=known)},
+            pipeline=pipeline_with(tmp_path, exactlyOnce=mode),
+        ).run()  # fmt: skip
+        assert [record.producer for t in made.copying for record in made.commits(t)] == [known] * 2
+
+
+@pytest.mark.parametrize("unread", [{"is_whole": False}, {"passed_over": True}])
+def test_no_epoch_is_raised_that_a_record_may_have_raised_that_was_not_read(
+    harness: Any, tmp_path: Path, unread: dict[str, bool]
+) -> None:
+    """Two owners of one epoch would lose records."""
+    made = harness(
+        arrivals(5), {P0: 6}, positions={P0: commit_record(P0, 5, producer=ProducerIdentity(7, 3))},
+        pipeline=pipeline_with(tmp_path, exactlyOnce="disabled"), raises=True,
+    )  # fmt: skip
+    for name, value in unread.items():
+        setattr(made.commit_log, name, value)
+    made.run()
+    found = {record.producer for transaction in made.sink.transactions for record in made.commits(transaction)}
+    assert found == {ProducerIdentity(0, 0)}

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.errors import ProtocolError
 from k2k_assets.transport.record_batch.wire import control_messages, produce_messages
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.produce_messages import LeaderInstead, ProducedPartition, StampedBatch
-from k2k_assets.transport.record_batch.wire.transaction_messages import FoundCoordinator, ProducerIdentity
+from k2k_assets.transport.record_batch.wire.transaction_messages import FoundCoordinator
 from k2k_assets_tests.support.brokers.kio_messages import packed as as_sent
 from k2k_assets_tests.support.brokers.kio_messages import schema_of
 from k2k_assets_tests.support.suite.properties import examples

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
@@ -16,7 +17,6 @@ from k2k_assets.transport.record_batch.wire.control_messages import INIT_PRODUCE
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop
-from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, read_all, unique

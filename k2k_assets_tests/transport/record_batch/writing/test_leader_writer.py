@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Fenced, Forbidden, Restart, Undeliverable
@@ -20,7 +21,6 @@ from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, te
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest
 from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
-from k2k_assets.transport.record_batch.wire.transaction_messages import ProducerIdentity
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
@@ -35,7 +35,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 3)
 class OneTransaction:
     """What writers share."""
 
-    transactional_id = "me"
+    transactional_id: str | None = "me"
     identity = ProducerIdentity(7, 2)
     has_epoch_each = True
 
@@ -229,3 +229,19 @@ def test_a_throttled_writer_waits_and_not_for_ever() -> None:
     writing.send(A, 3)
     writing.writer.next_request().on_answer(_answer((A, 0, 1), throttled=2**31 - 1))
     assert 1.0 < writing.writer.not_before - time.monotonic() <= 60.0
+
+
+def test_sources_that_share_a_partition_come_in_requests_after_another() -> None:
+    """Of two batches of a partition in one request the broker drops the first without a word."""
+    writing = Writing()
+    writing.transaction.transactional_id = None
+    streams = [TargetPartition(A, bytes(16), 1, identity=ProducerIdentity(number, number)) for number in (8, 9)]
+    for stream, count in zip(streams, (3, 4), strict=True):
+        writing.writer.send(stream, [QueuedBatch(_batch(count), _piece(count))] * 2)
+    writing.send(B, 2)
+    requests = []
+    while writing.writer.has_request():
+        requests.append(writing.writer.next_request())
+    assert sum(len(_headers(request)) for request in requests) == 5
+    of_a = [next(head for head in _headers(request) if head[0] != 7) for request in requests]
+    assert of_a == [(8, 8, 0), (9, 9, 0), (8, 8, 3), (9, 9, 4)], "in turns"

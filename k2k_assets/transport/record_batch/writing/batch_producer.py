@@ -1,0 +1,154 @@
+"""What producers have in common: batches are queued, sent to the leaders of their partitions, and waited for.
+
+```
+queue ──> (a partition joins the transaction, if there is one) ──> its leader's connection ──> answers
+```
+
+Any doubt ends it: all connections are dropped at once, and each further call raises. The next producer begins at what
+the target holds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import K2KError
+from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.record_batch.errors import ConnectionLost
+from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
+from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
+from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
+from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetTopics
+
+K = TypeVar("K")
+WINDOW = 16 * 1024 * 1024
+"""Bytes that may wait for their answers."""
+# Less than this waits for more, or for the end of the transaction.
+_SENT_AT_ONCE = 256 * 1024
+
+
+class BatchProducer(ABC, Generic[K]):
+    """A producer. Batches are queued by what has sequences of its own: a partition, or a partition and its source.
+
+    Args:
+        settings: How brokers are connected to.
+        timeout: Seconds that any step may take.
+
+    Attributes:
+        transactional_id: The id of its transactions; None: it writes outside transactions.
+        identity: Producer id and epoch of the transaction.
+        has_epoch_each: Whether each transaction has an epoch of its own (KIP-890).
+    """
+
+    transactional_id: str | None = None
+    identity = ProducerIdentity(-1, -1)
+    has_epoch_each = False
+
+    def __init__(self, settings: SinkSettings, timeout: float) -> None:
+        self._settings, self._timeout = settings, timeout
+        self._loop = Loop()
+        self._cluster = MetadataClient(settings.connection)
+        self._topics = TargetTopics(self._cluster)
+        self._leaders: dict[int, LeaderWriter] = {}
+        self._queued: dict[K, list[QueuedBatch]] = {}
+        self._queued_bytes = self._outstanding = 0
+        self._failure: Exception | None = None
+
+    def partition_count(self, topic: str) -> int:
+        """The number of partitions of a topic."""
+        with self._step():
+            return self._loop.complete(self._topics.count(topic, Deadline(self._timeout)))
+
+    def flush(self) -> None:
+        """Waits until all batches are on the target.
+
+        Raises:
+            Undeliverable: The target refused a record.
+            Restart: The target does not take them in time, or anything else is wrong.
+        """
+        with self._step():
+            if self._outstanding:
+                self._send()
+                self._await(self._is_drained)
+
+    def acknowledged(self, size: int) -> None:
+        """Notes that so many bytes are on the target."""
+        self._outstanding -= size
+
+    def close(self) -> None:
+        """Drops all connections."""
+        self._failure = self._failure or Restart("the producer is closed")
+        self._loop.stop()
+        self._cluster.close()
+        self._queued.clear()
+        self._leaders.clear()
+
+    def _queue(self, key: K, queued: QueuedBatch) -> None:
+        with self._step():
+            size = queued.batch.size
+            self._queued.setdefault(key, []).append(queued)
+            self._queued_bytes += size
+            self._outstanding += size
+            if self._queued_bytes >= _SENT_AT_ONCE:
+                self._send()
+                self._loop.run(0, self._has_room)
+            if not self._has_room():
+                self._await(self._has_room)
+
+    def _taken(self) -> dict[K, list[QueuedBatch]]:
+        """What is queued; it is not, any more."""
+        queued, self._queued, self._queued_bytes = self._queued, {}, 0
+        return queued
+
+    @abstractmethod
+    def _send(self) -> None:
+        """Hands what is queued to the leaders."""
+
+    def _is_drained(self) -> bool:
+        return not self._outstanding
+
+    def _has_room(self) -> bool:
+        return self._outstanding <= WINDOW
+
+    def _await(self, done: Callable[[], bool]) -> None:
+        self._loop.run(self._timeout, done)
+        if not done():
+            raise Restart(f"the target did not take {self._outstanding} bytes within {self._timeout:g} s")
+
+    def _leader(self, node: int) -> LeaderWriter:
+        found = self._leaders.get(node)
+        if found is None:
+            address = self._cluster.brokers.get(node)
+            if address is None:
+                raise Restart(f"target: broker {node} has left the cluster")
+            found = LeaderWriter(address, self._settings.connection, self)
+            self._leaders[node] = found
+            self._loop.start(found.run())
+        return found
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """Ends everything if its body fails."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            yield
+        except ConnectionLost as lost:
+            raise self._fail(Restart(f"target: {lost}")) from None
+        except (Restart, Undeliverable, K2KError) as failure:
+            self._fail(failure)
+            raise
+        except BaseException as unexpected:
+            self._fail(Restart(f"target: {unexpected!r}"))
+            raise
+
+    def _fail(self, failure: Exception) -> Exception:
+        self._failure = failure
+        self._loop.stop()
+        return failure

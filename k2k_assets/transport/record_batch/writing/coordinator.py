@@ -14,7 +14,8 @@ Where transactions share an epoch, a second copy of the request could end half o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Iterable
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
@@ -26,12 +27,12 @@ from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
-    FIND_COORDINATOR,
     INIT_PRODUCER_ID,
 )
 from k2k_assets.transport.record_batch.wire.settings import Address
 from k2k_assets.transport.record_batch.wire.tasks import Task, pause
 from k2k_assets.transport.record_batch.wire.transaction_messages import EPOCH_EACH
+from k2k_assets.transport.record_batch.writing.coordinator_search import sought_coordinator
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.write_errors import (
     CONCURRENT_TRANSACTIONS,
@@ -41,8 +42,11 @@ from k2k_assets.transport.record_batch.writing.write_errors import (
 )
 
 _PAUSE = 0.05
+# The first pause before a question is repeated; what takes long is asked about less and less often.
 _UNTIL_ENDED = 0.005
 _UNTIL_JOINED = 0.0005
+_SHARE_OF_TIME = 0.25
+_LONGEST_PAUSE = 0.1
 _INVALID_STATE = 48
 _OPERATION_NOT_ATTEMPTED = 55  # because of another partition of the request
 _EPOCHS_EACH = 2
@@ -56,12 +60,19 @@ class TransactionCoordinator:
     Args:
         settings: How brokers are connected to.
         transactional_id: The id.
+        brokers: Tells the brokers that are known by now, to ask who coordinates it; None: those of the settings.
 
     Attributes:
         has_epoch_each: Whether each transaction has an epoch of its own; known once a producer id is.
     """
 
-    def __init__(self, settings: SinkSettings, transactional_id: str) -> None:
+    def __init__(
+        self,
+        settings: SinkSettings,
+        transactional_id: str,
+        brokers: Callable[[], Iterable[Address]] | None = None,
+    ) -> None:
+        self._brokers = brokers or (lambda: settings.connection.servers)
         self.has_epoch_each = False
         self._settings = settings
         self._id = transactional_id
@@ -78,7 +89,7 @@ class TransactionCoordinator:
             TimeoutTooLong: The transaction time-out is longer than the brokers allow.
             Restart: The transaction before is not ended in time, or something else is wrong.
         """
-        refusals = 0
+        refusals, began = 0, time.monotonic()
         while True:
             try:
                 connection = yield from self._connected(deadline)
@@ -96,7 +107,7 @@ class TransactionCoordinator:
             if not error:
                 self._learn_versions(connection)
                 return producer
-            yield from self._wait_out(error, step, deadline, _UNTIL_ENDED)
+            yield from self._wait_out(error, step, deadline, _pause(_UNTIL_ENDED, began))
 
     def join(
         self, producer: ProducerIdentity, partitions: Collection[TopicPartition], deadline: Deadline
@@ -109,6 +120,7 @@ class TransactionCoordinator:
             Restart: It does not work.
         """
         body = messages.add_partitions(self._id, producer, partitions)
+        began = time.monotonic()
         while True:
             connection = yield from self._connected(deadline)
             answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
@@ -120,7 +132,8 @@ class TransactionCoordinator:
                 return
             tp, error = next(iter(errors.items()), (None, _OPERATION_NOT_ATTEMPTED))
             step = f"adding {tp} to the transaction"
-            yield from self._wait_out(error, step, deadline, _UNTIL_JOINED, None if tp is None else tp.topic)
+            seconds = _pause(_UNTIL_JOINED, began)
+            yield from self._wait_out(error, step, deadline, seconds, None if tp is None else tp.topic)
 
     def commit(self, producer: ProducerIdentity, deadline: Deadline) -> Task[ProducerIdentity]:
         """Commits the transaction.
@@ -134,7 +147,7 @@ class TransactionCoordinator:
         """
         if not self.has_epoch_each:
             return (yield from self._end_once(producer, deadline, commits=True))
-        doubt = ""
+        doubt, began = "", time.monotonic()
         while True:
             try:
                 connection = yield from self._connected(deadline)
@@ -153,7 +166,7 @@ class TransactionCoordinator:
                 return _next(producer, following)
             if error == _INVALID_STATE:
                 raise Restart(f"committing: the broker has aborted the transaction: {error_text(error)}")
-            yield from self._wait_out(error, "committing", deadline, _UNTIL_ENDED)
+            yield from self._wait_out(error, "committing", deadline, _pause(_UNTIL_ENDED, began))
 
     def abort(self, producer: ProducerIdentity, deadline: Deadline) -> Task[None]:
         """Aborts the transaction if that works at once; asks once."""
@@ -215,38 +228,16 @@ class TransactionCoordinator:
             ConnectionLost: It cannot be reached.
         """
         if self._connection is None:
-            address = yield from self._find(deadline)
+            address = yield from sought_coordinator(self._id, self._brokers, self._settings.connection, deadline)
             connection = BrokerConnection(address, self._settings.connection)
             yield from connection.open()
             self._connection = connection
         return self._connection
 
-    def _find(self, deadline: Deadline) -> Task[Address]:
-        """Asks the bootstrap brokers, one after the other, until one knows the coordinator."""
-        while True:
-            trouble = ConnectionLost("no broker is known")
-            for address in self._settings.connection.servers:
-                connection = BrokerConnection(address, self._settings.connection)
-                try:
-                    yield from connection.open()
-                    version = messages.FIND_COORDINATOR_VERSION
-                    connection.version_of(FIND_COORDINATOR, version, version)
-                    answer = yield from connection.ask(FIND_COORDINATOR, version, messages.find_coordinator(self._id))
-                    found = messages.read_find_coordinator(answer)
-                except ConnectionLost as lost:
-                    trouble = lost
-                    continue
-                finally:
-                    connection.close()
-                if found is None or found.error in COORDINATOR_ELSEWHERE:
-                    trouble = ConnectionLost(f"{connection}: the transaction coordinator is not available")
-                    continue
-                if found.error:
-                    raise error_of(found.error, "finding the transaction coordinator", words=found.words)
-                return found.address
-            if deadline.expired() or isinstance(trouble, LoginRefused):
-                raise trouble
-            yield from pause(_PAUSE)
+
+def _pause(first: float, began: float) -> float:
+    """The pause before a question is repeated that was asked first at some time."""
+    return min(_LONGEST_PAUSE, max(first, (time.monotonic() - began) * _SHARE_OF_TIME))
 
 
 def _next(producer: ProducerIdentity, following: ProducerIdentity) -> ProducerIdentity:

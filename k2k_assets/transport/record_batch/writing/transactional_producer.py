@@ -48,7 +48,7 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         super().__init__(settings, timeout)
         self.transactional_id = transactional_id
         self._ending_seconds = ending_seconds
-        self._coordinator = TransactionCoordinator(settings, transactional_id)
+        self._coordinator = TransactionCoordinator(settings, transactional_id, self._cluster.addresses)
         self._partitions: dict[TopicPartition, TargetPartition] = {}
         self._joined: set[TopicPartition] = set()
         self._ended_at = float("-inf")

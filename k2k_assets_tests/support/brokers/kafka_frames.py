@@ -25,6 +25,7 @@ class Api(IntEnum):
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
+    WRITE_TXN_MARKERS = 27
     DESCRIBE_CLUSTER = 60
 
 

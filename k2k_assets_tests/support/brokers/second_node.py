@@ -15,20 +15,22 @@ from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
 from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.proxy import Proxy
 
 _SECOND = 2
 _ASK_SECONDS = 5.0
 
 
-def _second_node(first: Broker, directory: Path) -> Broker:
+def _second_node(first: Broker, directory: Path, port: int, told: int) -> Broker:
     """A broker, without a controller, that joins the cluster of another one when it is started.
 
     Args:
         first: It runs, and knows its ports.
         directory: Of the second one.
+        port: At which it listens.
+        told: The port that it tells others.
     """
     known = json.loads((first.directory / "identity.json").read_text())
-    port = free_ports(1)[0]
     data = directory / "data"
     data.mkdir(parents=True)
     (directory / "identity.json").write_text(json.dumps(known | {"port": port, "controller_port": port}))
@@ -38,6 +40,7 @@ def _second_node(first: Broker, directory: Path) -> Broker:
         "process.roles": "broker",
         "node.id": str(_SECOND),
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{told}",
         "controller.quorum.voters": f"1@127.0.0.1:{known['controller_port']}",
     }
     return Broker(first.role, directory, temporary=True, settings=settings)
@@ -65,16 +68,24 @@ class TwoNodes:
 
     Args:
         directory: A new one.
+        through_proxy: Whether clients, and the first node, reach the second one through `proxy`.
+
+    Attributes:
+        proxy: In front of the second node.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, through_proxy: bool = False) -> None:
         self._first = Broker("target", directory / "first", temporary=True)
         self._first.start()
         # Makes the topics of transactions and of groups, before there is another node that could hold a part of them.
         topic = create_topic(self.servers, unique("first"))
         produce(self.servers, topic, [b"x"], 0, unique("tx"))
         commit(self.servers, unique("first"), {TopicPartition(topic, 0): 0})
-        self._second = _second_node(self._first, directory / "second")
+        port = free_ports(1)[0]
+        self.proxy = Proxy(f"127.0.0.1:{port}")
+        told = self.proxy.address[1] if through_proxy else port
+        self._second = _second_node(self._first, directory / "second", port, told)
+        self.proxy.__enter__()
         self.up()
 
     @property
@@ -103,5 +114,6 @@ class TwoNodes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.proxy.__exit__(None, None, None)
         self._second.kill()
         self._first.kill()

@@ -111,8 +111,11 @@ class TransactionCoordinator:
 
     def join(
         self, producer: ProducerIdentity, partitions: Collection[TopicPartition], deadline: Deadline
-    ) -> Task[None]:
+    ) -> Task[bool]:
         """Adds partitions to the transaction before their first records.
+
+        Returns:
+            Whether they had to wait, because the transaction before was still being ended.
 
         Raises:
             ConnectionLost: The answer is lost.
@@ -120,7 +123,7 @@ class TransactionCoordinator:
             Restart: It does not work.
         """
         body = messages.add_partitions(self._id, producer, partitions)
-        began = time.monotonic()
+        began, had_to_wait = time.monotonic(), False
         while True:
             connection = yield from self._connected(deadline)
             answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
@@ -129,7 +132,8 @@ class TransactionCoordinator:
                 raise Restart(f"{connection}: an answer about other partitions than were added to the transaction")
             errors = {tp: error for tp, error in found.items() if error and error != _OPERATION_NOT_ATTEMPTED}
             if not errors and not any(found.values()):
-                return
+                return had_to_wait
+            had_to_wait = had_to_wait or CONCURRENT_TRANSACTIONS in errors.values()
             tp, error = next(iter(errors.items()), (None, _OPERATION_NOT_ATTEMPTED))
             step = f"adding {tp} to the transaction"
             seconds = _pause(_UNTIL_JOINED, began)

@@ -17,12 +17,13 @@ from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
 from k2k_assets.transport.record_batch.writing.coordinator import TransactionCoordinator
+from k2k_assets.transport.record_batch.writing.ending_time import EndingTime
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
 
 ENDING_SECONDS = 0.05
-"""How long a transaction may still be being ended: meanwhile brokers hold back records that join the next one."""
+"""What brokers take to end a transaction, mostly: meanwhile they hold back records that join the next one."""
 _LAST_CHANCE_SECONDS = 2.0
 
 
@@ -33,7 +34,8 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         settings: How brokers are connected to.
         transactional_id: The id.
         timeout: Seconds that any step may take.
-        ending_seconds: For so long after the end of a transaction, partitions join the next one by requests.
+        ending_seconds: For so long after a commit, or longer where brokers are slow to end a transaction, partitions
+            join the next one by requests.
     """
 
     transactional_id: str
@@ -47,11 +49,10 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
     ) -> None:
         super().__init__(settings, timeout)
         self.transactional_id = transactional_id
-        self._ending_seconds = ending_seconds
+        self._ending = EndingTime(ending_seconds)
         self._coordinator = TransactionCoordinator(settings, transactional_id, self._cluster.addresses)
         self._partitions: dict[TopicPartition, TargetPartition] = {}
         self._joined: set[TopicPartition] = set()
-        self._ended_at = float("-inf")
         self._is_commit_asked = False
 
     def open(self, step: str = "claiming the transactional id") -> None:
@@ -96,7 +97,7 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
                 return
             self._is_commit_asked = True
             following = self._loop.complete(self._coordinator.commit(self.identity, Deadline(self._timeout)))
-            self._ended_at = time.monotonic()
+            self._ending.began(time.monotonic())
             self._is_commit_asked = False
             self._joined.clear()
             if following != self.identity:
@@ -124,7 +125,8 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         joins_apart = bool(new) and self._joins_apart()
         self._joined.update(new)
         if joins_apart:
-            self._loop.complete(self._coordinator.join(self.identity, new, deadline))
+            had_to_wait = self._loop.complete(self._coordinator.join(self.identity, new, deadline))
+            self._ending.is_over(time.monotonic(), had_to_wait)
         for tp, batches in queued.items():
             partition = self._partitions[tp]
             self._leader(partition.node).send(partition, batches)
@@ -133,4 +135,4 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         """Whether partitions join by a request of their own: the records themselves would be held back, or cannot."""
         if not self.has_epoch_each:
             return True
-        return not self._joined and time.monotonic() - self._ended_at < self._ending_seconds
+        return not self._joined and self._ending.may_go_on(time.monotonic())

@@ -1,0 +1,46 @@
+"""A broker that is slow to confirm the end of a transaction: the next one waits for it, and nothing is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.batches.packing import packed
+from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
+from k2k_assets.transport.record_batch.writing.transactional_producer import ENDING_SECONDS, TransactionalProducer
+from k2k_assets_tests.support.brokers.kafka import SECONDS, read_all, unique
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.brokers.proxy import Fault, Trouble
+from k2k_assets_tests.support.brokers.second_node import TwoNodes, create_on_nodes
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+SLOW_SECONDS = 0.6
+"""Longer than a broker holds records back."""
+
+
+def _one(value: bytes) -> OutgoingBatch:
+    return packed([(None, value, (), time.time_ns() // 1_000_000)])
+
+
+def test_records_that_come_before_the_transaction_before_is_ended_are_not_refused(tmp_path: Path) -> None:
+    with TwoNodes(tmp_path, through_proxy=True) as nodes:
+        topic = create_on_nodes(nodes.servers, unique("to"), [1, 2])
+        settings = sink_settings_of({"bootstrap.servers": nodes.servers}, SECONDS)
+        producer = TransactionalProducer(settings, unique("id"), SECONDS)
+        producer.open()
+        for partition in (0, 1):
+            producer.queue(TopicPartition(topic, partition), _one(b"%d" % partition))
+        producer.flush()
+        slow = nodes.proxy.arm(Fault(Api.WRITE_TXN_MARKERS, Trouble.DELAYED, seconds=SLOW_SECONDS))
+        producer.commit()
+        assert slow.happened.wait(SECONDS)
+        time.sleep(2 * ENDING_SECONDS)  # the next records come a little later
+        producer.queue(TopicPartition(topic, 0), _one(b"next"))
+        producer.commit()
+        producer.close()
+        assert sorted(record.value or b"" for record in read_all(nodes.servers, topic)) == [b"0", b"1", b"next"]

@@ -22,8 +22,9 @@ def source_sections(flow: Flow) -> tuple[Sections, dict[str, str]]:
     alias, prefix = flow.source, flow.prefix
     sections = {
         "common": flow.of_clients(alias),
-        "consumer": flow.below(f"{alias}.consumer.", f"{prefix}consumer.", f"{prefix}source.consumer."),
-        "admin": flow.below(f"{alias}.admin.", f"{prefix}admin.", f"{prefix}source.admin."),
+        # MirrorMaker 2 reads the cluster's keys as `source.consumer.*`, which override `consumer.*` of the flow.
+        "consumer": flow.below(f"{prefix}consumer.", f"{alias}.consumer.", f"{prefix}source.consumer."),
+        "admin": flow.below(f"{prefix}admin.", f"{alias}.admin.", f"{prefix}source.admin."),
     }
     others = ("poll.timeout.ms", "group.id")  # MirrorMaker 2's own setting, and here the name of the progress
     sections["consumer"] = {key: name for key, name in sections["consumer"].items() if name not in others}

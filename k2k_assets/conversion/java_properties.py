@@ -42,7 +42,9 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _character(match[1]), text)
+    """Without escapes; two of Java's characters may be one letter."""
+    written = _ESCAPE.sub(lambda match: _character(match[1]), text)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _character(escaped: str) -> str:

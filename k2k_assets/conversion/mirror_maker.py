@@ -1,7 +1,7 @@
 """Converts MirrorMaker 2's properties into a pipeline for each enabled flow, and reports keys without a counterpart.
 
 Overrides are as in MirrorMaker 2: `A->B.key` over `key` for connectors, `A.key` over `key` for clients, and
-`A.consumer.key` over both.
+`A.consumer.key` over both, and over `A->B.consumer.key`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from k2k_assets.conversion.client_sections import source_sections, target_sections
 from k2k_assets.conversion.flow import Flow
+from k2k_assets.conversion.sizes import interval, sizes
 from k2k_assets.conversion.without_counterpart import reason_for
 from k2k_assets.pipeline.java_regex import RegexError, compile_java
 
@@ -122,7 +123,9 @@ def _converted(flow: Flow) -> Conversion:
             "offsetMapping": "enabled" if flow.enabled("emit.checkpoints.enabled", True) else "disabled",
             "autoCreateTopics": "enabled",
             "autoCreateControlTopics": "enabled",
+            **_marked(flow, policy),
         },
+        **({"bidirectional": {"mode": "cluster"}} if _marked(flow, policy) else {}),
         "source": {"kafka": source},
         "target": {"kafka": target},
         "replication": [
@@ -130,7 +133,7 @@ def _converted(flow: Flow) -> Conversion:
             {"sink": {"topic": _sink(flow, policy, separator), "partition": "source"}},
         ],
         "groups": _groups(flow),
-        **_sizes(flow),
+        **sizes(flow),
     }
     told = {**of_source, **of_target, **_told(flow, policy)}
     return Conversion(flow.prefix.removesuffix("."), flow.name, document, told)
@@ -144,11 +147,22 @@ def _told(flow: Flow, policy: str) -> dict[str, str]:
             "a Java class that is not MirrorMaker 2's own: topics keep their names. Correct replication[].sink.topic "
             "if the class gives them other names"
         )
+    if _marked(flow, policy):
+        told[f"{flow.target}->{flow.source}.enabled"] = (
+            "with the IdentityReplicationPolicy both ways MirrorMaker 2 copies records round in circles. This pipeline "
+            "marks its copies by a header, and leaves out those that come back (features.bidirectionalReplication)"
+        )
     if flow.setting("sync.group.offsets.enabled"):
         told[_key(flow, "sync.group.offsets.enabled")] = (
             "a separate program moves groups: `k2k-offset-mapping start -f FILE`"
         )
     return told
+
+
+def _marked(flow: Flow, policy: str) -> dict[str, str]:
+    """The feature that keeps records from going round in circles where names of topics do not tell whence they come."""
+    is_both_ways = flow.properties.get(f"{flow.target}->{flow.source}.enabled", "").strip().lower() == "true"
+    return {"bidirectionalReplication": "enabled"} if policy != _DEFAULT_POLICY and is_both_ways else {}
 
 
 def _key(flow: Flow, name: str) -> str:
@@ -159,7 +173,8 @@ def _key(flow: Flow, name: str) -> str:
 def _topics(flow: Flow, policy: str, separator: str) -> str:
     excluded = [*_INTERNAL, *flow.listed("topics.exclude", "topics.blacklist", default=_TOPICS_EXCLUDED)]
     if policy == _DEFAULT_POLICY:
-        excluded.append(f"{_literal(flow.target + separator)}.*")  # copies of topics that came from the target
+        # Copies of topics that have passed the target, perhaps on the way through other clusters.
+        excluded.append(f"(?:.*{_literal(separator)})?{_literal(flow.target + separator)}.*")
     return _selection(flow.listed("topics", default=".*"), excluded, "topics")
 
 
@@ -171,35 +186,8 @@ def _groups(flow: Flow) -> dict[str, Any]:
     chosen = flow.listed("groups", default=".*")
     excluded = flow.listed("groups.exclude", "groups.blacklist", default=_GROUPS_EXCLUDED)
     groups: dict[str, Any] = {"consumerGroups": _selection(chosen, excluded, "groups")}
-    if seconds := flow.setting("sync.group.offsets.interval.seconds"):
-        groups["pollInterval"] = f"{seconds} seconds"
+    groups.update(interval(flow, "sync.group.offsets.interval.seconds", "pollInterval"))
     return groups
-
-
-def _sizes(flow: Flow) -> dict[str, Any]:
-    sizes: dict[str, Any] = {}
-    if tasks := flow.setting("tasks.max"):
-        sizes["configuration"] = {"partitionParallelism": _number(tasks, "tasks.max")}
-    if seconds := flow.setting("refresh.topics.interval.seconds"):
-        sizes["sync"] = {"metadataInterval": f"{seconds} seconds"}
-    copies = [
-        _number(count, name)
-        for name in ("offset-syncs.topic.replication.factor", "checkpoints.topic.replication.factor")
-        if (count := flow.setting(name))
-    ]
-    if copies:
-        sizes["topicCreation"] = {"control": {"common": {"replication": max(copies)}}}
-    for name in ("exactly.once.support", "exactly.once.source.support"):
-        flow.setting(name)
-        flow.read.add(f"{flow.target}.{name}")
-    return sizes
-
-
-def _number(text: str, key: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{key}: expected a whole number, found '{text}'") from None
 
 
 def _selection(chosen: Sequence[str], excluded: Sequence[str], key: str) -> str:

@@ -10,15 +10,15 @@ _GROUPS = "the mapper polls all groups at each groups.pollInterval"
 _HEARTBEATS = "there is no heartbeat topic: `k2k status` shows how far behind a copy is"
 _SYNCS = "every offset is mapped exactly, in the transaction of its record"
 _ON_TARGET = "nothing is written to the source: mappings are kept on the target"
-_CONFIGS = "topics get the source's configs when they are created; later changes are not copied"
-_ACLS = "ACLs are not copied"
-_METRICS = "metrics of Kafka Connect; `k2k status --json` has rates and lag"
+_CONFIGS = "topics get the source's configs when they are created; later changes are shown by `k2k topics plan -f FILE`"
+_ACLS = "ACLs are not copied by themselves: see `k2k topics plan -f FILE`, and `k2k topics apply`"
+_METRICS = "metrics of Kafka Connect; `k2k start -t` exports metrics by OpenTelemetry, and `k2k status --json` has lag"
+_FILTER = "all configs of a topic that can be copied are, without those in target.kafka.topicPropsExclusionList"
 _CODE = "Java code cannot be loaded"
 
 # The first expression that matches the whole key counts.
 _REASONS = {
     r"(source\.)?consumer\.group\.id": "no group is joined: group.id names the progress of the pipeline",
-    r"replication\.factor": "new topics get the target brokers' default.replication.factor",
     r"refresh\.topics\.enabled": "new topics and partitions are always copied",
     r"refresh\.groups\..*": _GROUPS,
     r"emit\.checkpoints\.interval\.seconds": _GROUPS,
@@ -26,10 +26,11 @@ _REASONS = {
     r"offset\.lag\.max|emit\.offset-syncs\..*": _SYNCS,
     r"offset-syncs\.topic\.location": _ON_TARGET,
     r"sync\.topic\.configs\..*|use\.incremental\.alter\.configs": _CONFIGS,
-    r"config\.properties\.(exclude|blacklist)|use\.defaults\.from": "all configs of a topic that can be copied are",
+    r"config\.properties\.(exclude|blacklist)|use\.defaults\.from": _FILTER,
     r"sync\.topic\.acls\..*": _ACLS,
     r"(config\.property|topic|group)\.filter\.class|forwarding\.admin\.class": _CODE,
-    r"transforms(\..*)?|predicates(\..*)?": "records are not changed on their way",
+    r"transforms(\..*)?|predicates(\..*)?": "Java code cannot be loaded: `transform` has filters, masks and "
+    "functions in Python",
     r"metric\.reporters|metrics\..*|add\.source\.alias\.to\.metrics": _METRICS,
     r"(key|value|header)\.converter(\..*)?": _BYTES,
     r"replication\.policy\.internal\.topic\.separator\.enabled": "MirrorMaker 2's own topics are not needed",

@@ -15,6 +15,7 @@ from k2k_assets.conversion.java_properties import parse_properties
         ("a = x,\\\n    y\\\r\n  ,z\nb=1", {"a": "x,y,z", "b": "1"}),
         ("a=end\\\\\nb=1", {"a": "end\\", "b": "1"}),
         (r"a\ b\:c=\t\u00e4\=\\d", {"a b:c": "\tä=\\d"}),
+        (r"a=\ud83d\ude00 \ud83d", {"a": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER}"}),
         ("A->B.enabled = true", {"A->B.enabled": "true"}),
         ("a=x=y:z", {"a": "x=y:z"}),
         ("a=1\na=2", {"a": "2"}),

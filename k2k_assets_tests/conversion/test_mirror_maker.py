@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from k2k_assets.cli.main import run
 from k2k_assets.conversion.java_properties import parse_properties
 from k2k_assets.conversion.mirror_maker import Conversion, convert
 from k2k_assets.conversion.without_counterpart import reason_for
@@ -95,6 +96,70 @@ def test_topics_are_selected_as_mirror_maker_selects_them(
 def test_without_the_alias_in_names_nothing_tells_what_came_back(tmp_path: Path) -> None:
     identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert pipeline(identity, folder=tmp_path).selection.matches("B.orders")
+
+
+RING = """
+clusters = A, B, C
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+C.bootstrap.servers = c:9092
+A->B.enabled = true
+B->C.enabled = true
+C->A.enabled = true
+"""
+
+
+def test_in_a_ring_a_topic_comes_back_nowhere(tmp_path: Path) -> None:
+    """As in MirrorMaker 2, which looks through the whole name."""
+    pipelines = {}
+    for flow in convert(parse_properties(RING)).flows:
+        path = tmp_path / f"{flow.name}.yaml"
+        path.write_text(yaml.safe_dump(flow.document))
+        pipelines[flow.flow] = load_pipeline([path])
+    topics = {"A": {"orders", "B.x"}, "B": set[str](), "C": set[str]()}
+    for _ in range(6):
+        for flow, found in pipelines.items():
+            source, target = flow.split("->")
+            copied = {found.routing.target_topic(name) for name in topics[source] if found.selection.matches(name)}
+            topics[target] |= copied
+    assert topics == {"A": {"orders", "B.x"}, "B": {"A.orders"}, "C": {"B.A.orders"}}
+    assert pipelines["A->B"].selection.matches("xB.orders"), "no part of its name is B"
+
+
+def test_the_same_names_both_ways_do_not_go_round_in_circles(tmp_path: Path) -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    base = CLUSTERS + "B->A.enabled = true\n"
+    both = convert(parse_properties(base + identity)).flows
+    assert len(both) == 2
+    for flow in both:
+        path = tmp_path / f"{flow.name}.yaml"
+        path.write_text(yaml.safe_dump(flow.document))
+    loaded = [load_pipeline([tmp_path / f"{flow.name}.yaml"]) for flow in both]
+    assert all(each.marker is not None and each.marker.mode == "cluster" for each in loaded)
+    assert "leaves out those that come back" in both[0].told["B->A.enabled"]
+    assert run(["validate", *(word for flow in both for word in ("-f", str(tmp_path / f"{flow.name}.yaml")))]) == 0
+    assert all("bidirectional" not in flow.document for flow in convert(parse_properties(base)).flows)
+    assert "bidirectional" not in converted(identity).document
+
+
+def test_the_cluster_counts_more_than_the_flow_for_a_reader(tmp_path: Path) -> None:
+    more = "A.consumer.auto.offset.reset = latest\nA->B.consumer.auto.offset.reset = earliest\n"
+    assert pipeline(more, folder=tmp_path).client_properties("source", "consumer")["auto.offset.reset"] == "latest"
+    more += "A->B.source.consumer.auto.offset.reset = earliest\n"
+    assert pipeline(more, folder=tmp_path).client_properties("source", "consumer")["auto.offset.reset"] == "earliest"
+
+
+@pytest.mark.parametrize(("factor", "expected"), [("3", 3), ("-1", None)])
+def test_the_replication_factor_of_copies(factor: str, expected: int | None, tmp_path: Path) -> None:
+    found = pipeline(f"replication.factor = {factor}", folder=tmp_path)
+    assert found.topic_creation.replicated_topic("orders").replication == expected
+    assert "replication.factor" not in converted(f"replication.factor = {factor}").told
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0"])
+def test_an_interval_that_switches_off_is_the_default(seconds: str, tmp_path: Path) -> None:
+    more = f"refresh.topics.interval.seconds = {seconds}\nsync.group.offsets.interval.seconds = {seconds}\n"
+    assert pipeline(more, folder=tmp_path).sync == pipeline("", folder=tmp_path).sync
 
 
 def test_groups_sizes_and_times(tmp_path: Path) -> None:

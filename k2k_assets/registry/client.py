@@ -80,7 +80,11 @@ class ConfluentRegistry:
         return f"the {self._role}'s schema registry at {self._url}"
 
     def schema(self, schema_id: int) -> Schema:
-        return _from_client(self._ask(lambda: self._client.get_schema(schema_id), f"schema {schema_id}"))
+        what = f"schema {schema_id}"
+        try:
+            return _from_client(self._ask(lambda: self._client.get_schema(schema_id), what, refusable=True))
+        except _Refusal as refusal:  # four bytes may be a number that is no id: not every registry says 404 to that
+            raise SchemaNotFound(f"{self} does not have {what}: {refusal}") from None
 
     def places(self, schema_id: int) -> Sequence[SubjectVersion]:
         try:

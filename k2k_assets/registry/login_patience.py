@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from k2k_assets.core.words import plural
 from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
 
 T = TypeVar("T")
@@ -66,6 +67,6 @@ class LoginPatience:
     def _for_now(self, now: float) -> RegistryUnreachable:
         left = len(PAUSES) + 1 - self._refusals
         return RegistryUnreachable(
-            f"{self._words}. That may pass: it is asked again in {self._next - now:.0f} s, and after {left} more "
-            "refusals the topic stops"
+            f"{self._words}. That may pass: it is asked again in {self._next - now:.0f} s, and after "
+            f"{plural(left, 'more refusal')} the topic stops"
         )

@@ -64,6 +64,16 @@ def test_a_registry_that_is_not_well_is_waited_for(answers: dict[str, tuple[int,
         registry(answers).schema(1)
 
 
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_a_number_that_is_no_id_is_not_found_whatever_the_registry_calls_that(
+    answers: dict[str, tuple[int, str]], status: int
+) -> None:
+    """Waited for, one record that only looks like one with a schema would hold up all topics of its slot for ever."""
+    answers["GET"] = (status, '{"error_code": 42200, "message": "not an int32"}')
+    with pytest.raises(SchemaNotFound, match="does not have schema 4294967295: not an int32"):
+        registry(answers).schema(4294967295)
+
+
 def test_a_registry_that_speaks_no_tls_is_not_waited_for(answers: dict[str, tuple[int, str]]) -> None:
     url = answers["url"][1].replace("http:", "https:")
     with pytest.raises(RegistryRefused, match="cannot be talked to over TLS"):

@@ -98,7 +98,7 @@ class Lab:
         chunk = min(_CHUNK, -(-load.records // load.partitions))
         for number, first in enumerate(range(0, load.records, chunk)):
             starts = range(rng.randrange(900_000), 1_000_000)[: min(chunk, load.records - first)]
-            values = [letters[start : start + load.size] for start in starts]
+            values = [load.prefix + letters[start : start + load.size - len(load.prefix)] for start in starts]
             arguments = (repeat(load.topic), values, repeat(None), repeat(number % load.partitions))
             deque(map(producer.produce, *arguments), maxlen=0)
             while len(producer) > _MOST_QUEUED and not deadline.expired():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.lab import Lab
 from k2k_assets.transport.librdkafka import producers
@@ -24,6 +26,7 @@ class Settings:
         fresh_workers: Whether each run gets new Python workers, so that memory of a run before does not count.
         client_statistics: `metrics.clientStatistics`; empty: none.
         bytes_per_second: `throttle.bytesPerSecond`; None: no limit.
+        sections: More sections of the file; those that are there already get their keys.
     """
 
     exactly_once: bool
@@ -31,6 +34,7 @@ class Settings:
     fresh_workers: bool = False
     client_statistics: str = ""
     bytes_per_second: int | None = None
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def mode(self) -> str:
@@ -48,7 +52,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
         settings: How to copy.
     """
     on = "enabled"
-    document = {
+    document: dict[str, Any] = {
         "name": run,
         "features": {
             "exactlyOnce": on if settings.exactly_once else "disabled",
@@ -88,6 +92,8 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
             "config": {"spark.python.worker.reuse": str(not settings.fresh_workers).lower()},
         },
     }
+    for name, section in settings.sections.items():
+        document[name] = {**document.get(name, {}), **section} if isinstance(section, dict) else section
     path = lab.folder / f"{run}.yaml"
     path.write_text(json.dumps(document, indent=1))
     return path

@@ -14,12 +14,14 @@ class Load:
         size: Bytes of a value.
         records: How many.
         partitions: In how many partitions.
+        prefix: The first bytes of each value.
     """
 
     topic: str
     size: int
     records: int
     partitions: int = 4
+    prefix: bytes = b""
 
     @property
     def title(self) -> str:

@@ -39,7 +39,7 @@ class Assignments:
         starts: Start positions of topics some of whose partitions have no commit record yet, by source topic id.
         settings: The settings behind the fingerprints in mapping records, as documents for `CopySettings.parse`.
         paused: Paused source topics.
-        runs: Offset of the last heartbeat of each Dagster run of the mappings job, by run id.
+        runs: Offset of the last heartbeat of each Dagster run that has no slots, by run id.
     """
 
     instances: dict[int, InstanceRecord] = field(default_factory=dict)

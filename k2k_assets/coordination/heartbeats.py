@@ -17,8 +17,8 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.coordination")
 
-Beat = Callable[[], tuple[bytes, bytes]]
-"""Makes the next heartbeat: key and value of the record. The key is always the same."""
+Beat = Callable[[], tuple[bytes, bytes] | None]
+"""Makes the next heartbeat: key and value of the record; None if that has to wait. The key is always the same."""
 
 
 class Heartbeats:
@@ -40,27 +40,33 @@ class Heartbeats:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="k2k-heartbeats", daemon=True)
         self._is_told = False
+        self._key: bytes | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._ended.set()
+        self.end()
         self._thread.join(self._interval)
+
+    def end(self) -> None:
+        """Lets the heartbeats end soon; does not wait."""
+        self._ended.set()
 
     def _run(self) -> None:
         while True:
-            key, value = self._beat()
-            self._write(key, value)
+            self._write(self._beat)
             if self._ended.wait(self._interval):
                 break
         if self._leaves_none:
-            self._write(key, None)
+            self._write(lambda: None if self._key is None else (self._key, None))
 
-    def _write(self, key: bytes, value: bytes | None) -> None:
+    def _write(self, beat: Callable[[], tuple[bytes, bytes | None] | None]) -> None:
         try:
-            self._writer.write([(key, value)])
+            if (record := beat()) is not None:
+                self._key = record[0]
+                self._writer.write([record])
             self._is_told = False
         except Exception as error:  # the thread must not end: a process without heartbeats is replaced
             if not self._is_told:

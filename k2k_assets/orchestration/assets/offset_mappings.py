@@ -16,6 +16,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.orchestration.runs.run_heartbeats import run_heartbeats
+from k2k_assets.orchestration.runs.run_process import note_process
 from k2k_assets.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def offset_mappings_asset(pipeline: Pipeline, names: AssetNames) -> dg.AssetsDef
         # Imported here because of pyarrow, which a run that copies does not need.
         from k2k_assets.mapping.index import update_index
 
+        if context.job_name == names.mappings_job:
+            note_process(context)
         alive = run_heartbeats(pipeline, context.run_id)
         with failures_as_messages(), alive, both_clusters(pipeline) as (source, target):
             spark = getattr(context.resources, names.resource).session()

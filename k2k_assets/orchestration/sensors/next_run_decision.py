@@ -25,8 +25,10 @@ FIRST_BACK_OFF = 5.0
 LONGEST_BACK_OFF = 900.0
 # A run that copied for so long before it failed causes no wait.
 GOOD_SECONDS = 300.0
-# Longest time from the launch of a run to its first claim.
+# Longest time from the launch of a run to the begin of its process, and of silence while a run ends.
 START_SECONDS = 180.0
+# Longest time from the begin of a run's process to its first heartbeat.
+FIRST_HEARTBEAT_SECONDS = 60.0
 # Largest part of the heartbeat timeout that counts between two ticks.
 _COUNTED = 2 / 3
 
@@ -135,13 +137,17 @@ class ActiveRun(_Model):
         run_id: Its id.
         waits: Whether it is still in Dagster's queue.
         ends: Whether somebody has terminated it.
-        since: Time when it was launched or queued, seconds since the epoch.
+        started: Whether its process has begun.
+        gone: Whether its process has certainly ended (`run_process`).
+        since: Time when it began; before that when it was launched, or queued; seconds since the epoch.
         window: Its window in seconds, if longer than `sync.window`.
     """
 
     run_id: str
     waits: bool = False
     ends: bool = False
+    started: bool = False
+    gone: bool = False
     since: float
     window: float | None = None
 
@@ -159,12 +165,14 @@ class EndedRun(_Model):
         how: How it ended.
         started: Begin, seconds since the epoch.
         ended: End, seconds since the epoch.
+        gone: Whether its process has certainly ended, too.
     """
 
     run_id: str
     how: Literal["success", "failure", "canceled"]
     started: float
     ended: float
+    gone: bool = False
 
     @property
     def begun(self) -> float:
@@ -184,6 +192,7 @@ class SyncFacts(_Model):
         active: Runs of the job that have not ended, the newest first.
         ended: The newest runs that have ended, the newest first.
         instances: Continuous instances, or mappers, by name.
+        heartbeats: Offset of the last heartbeat of each active run that has no slot yet, by run id.
         heartbeat_timeout: Seconds without a heartbeat after which an instance counts as dead.
     """
 
@@ -195,6 +204,7 @@ class SyncFacts(_Model):
     active: tuple[ActiveRun, ...] = ()
     ended: tuple[EndedRun, ...] = ()
     instances: dict[str, Presence] = {}
+    heartbeats: dict[str, int] = {}
     heartbeat_timeout: float
 
 
@@ -226,7 +236,8 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
         before: The last signs of life from the cursor.
         words: Phrases about the work.
     """
-    heard = last_signs({name: presence.sign for name, presence in facts.instances.items()}, before, facts.now)
+    signs = {name: presence.sign for name, presence in facts.instances.items()}
+    heard = last_signs({**signs, **facts.heartbeats}, before, facts.now)
     # Silence counts from the end of one observation to the begin of the next: a slow observation is no silence.
     living = {name for name in facts.instances if heard[name].is_alive(facts.looked, facts.heartbeat_timeout)}
     dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
@@ -278,23 +289,25 @@ def back_off(attempts: int) -> float:
 
 
 def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) -> bool:
-    """Whether the instance of a run has stopped its heartbeats, or wrote none for long after the launch.
+    """Whether a run's process has ended, has stopped its heartbeats, or wrote none for long after the launch.
 
     A run that is ending, because it was terminated or another run has taken over, writes none for a while.
     """
-    if run.waits:
-        return False
+    if run.waits or run.gone:
+        return run.gone
     own = [heard[name] for name, presence in facts.instances.items() if presence.run == run.run_id]
+    own += [heard[run.run_id]] if run.run_id in facts.heartbeats else []
     if not own:
-        return facts.now - run.since >= START_SECONDS
+        return facts.now - run.since >= (FIRST_HEARTBEAT_SECONDS if run.started else START_SECONDS)
     ends = run.ends or run != facts.active[0]
     timeout = START_SECONDS if ends else facts.heartbeat_timeout
     return not any(sign.is_alive(facts.looked, timeout) for sign in own)
 
 
 def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> str:
-    """Living instances that do not belong to the runs."""
-    runs = {run.run_id for run in active}
+    """Living instances that belong neither to the runs nor to processes that have ended."""
+    known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
+    runs = {run.run_id for run in active} | {run.run_id for run in known if run.gone}
     return ", ".join(sorted(facts.instances[name].who for name in living if facts.instances[name].run not in runs))
 
 

@@ -46,7 +46,7 @@ class Observation:
         instances: Continuous instances of the pipeline, by name.
         out_of_step: Partitions whose position does not fit the present source topic, by topic.
         paused: Paused source topics.
-        runs: Offset of the last heartbeat of each run of the mappings job, by run id.
+        runs: Offset of the last heartbeat of each run that starts to copy, or updates the mappings, by run id.
         topic_ids: Ids of the source topics that can be seen.
     """
 

@@ -88,15 +88,17 @@ def replication_sensor(
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         nothing_to_do = "" if seen.ends else "no topic of the source is selected"
         look = looked, clock.time()
-        facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances)
+        facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances, seen.runs)
         decision = decide_sync(facts, before.heard_until(looked, facts.heartbeat_timeout))
         report_dead(context.instance, decision.dead)
         shown = shown_assets(context, names)
         runs = last_signs(seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
-        updating = started(context.instance, names.mappings_tags) if seen.mappings is not None else {}
-        silent = silent_runs(updating, runs, *look, SILENT_SECONDS)
+        silent: set[str] = set()
+        if seen.mappings is not None:
+            updating, gone = started(context.instance, names.mappings_tags)
+            silent = silent_runs(updating, runs, *look, SILENT_SECONDS) | gone
         report_dead(context.instance, silent)
-        cursor = before.model_copy(update={"heard": {**decision.heard, **runs}, "looked": look[1]})
+        cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1]})
         events: list[Event] = []
         if not decision.run_reports:
             # A run that dies, or is terminated, may not have told all: then it is told here.

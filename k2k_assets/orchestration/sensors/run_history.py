@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
+from k2k_assets.orchestration.runs.run_process import is_gone
 
 _IN_PROGRESS = [
     dg.DagsterRunStatus.QUEUED,
@@ -72,12 +73,17 @@ def running(
     return None
 
 
-def started(instance: dg.DagsterInstance, tags: dict[str, str]) -> dict[str, float]:
-    """The runs with some tags whose process has begun and not ended: since when, in seconds since the epoch."""
+def started(instance: dg.DagsterInstance, tags: dict[str, str]) -> tuple[dict[str, float], set[str]]:
+    """The runs with some tags whose process has begun, and that have not ended for Dagster.
+
+    Returns:
+        Since when each runs, in seconds since the epoch; and those whose process has certainly ended.
+    """
     found = instance.get_run_records(
         dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags=tags), limit=_RUNS_LOOKED_AT
     )
-    return {each.dagster_run.run_id: each.start_time for each in found if each.start_time is not None}
+    begun = {each.dagster_run.run_id: each.start_time for each in found if each.start_time is not None}
+    return begun, {each.dagster_run.run_id for each in found if is_gone(each.dagster_run.tags)}
 
 
 def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import dagster as dg
 
 from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
+from k2k_assets.orchestration.runs.run_process import is_gone
 from k2k_assets.orchestration.runs.run_tags import window_of
 from k2k_assets.orchestration.sensors.next_run_decision import ActiveRun, EndedRun, SyncFacts
 from k2k_assets.pipeline import Pipeline
@@ -29,14 +31,27 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
         run, created = record.dagster_run, record.create_timestamp.timestamp()
         if how := _ENDED.get(run.status):
             started = record.start_time or created
-            ended.append(EndedRun(run_id=run.run_id, how=how, started=started, ended=record.end_time or started))
+            end = record.end_time or started
+            ended.append(EndedRun(run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run.tags)))
         else:
-            waits = run.status in _WAITING
-            ends = run.status is dg.DagsterRunStatus.CANCELING
-            since = record.start_time or created
-            window = window_of(run.tags)
-            active.append(ActiveRun(run_id=run.run_id, waits=waits, ends=ends, since=since, window=window))
+            active.append(
+                ActiveRun(
+                    run_id=run.run_id,
+                    waits=run.status in _WAITING,
+                    ends=run.status is dg.DagsterRunStatus.CANCELING,
+                    started=record.start_time is not None,
+                    gone=is_gone(run.tags),
+                    since=record.start_time or _launched(record),
+                    window=window_of(run.tags),
+                )
+            )
     return active, ended
+
+
+def _launched(record: dg.RunRecord) -> float:
+    """When a run was launched that has not begun, or queued, seconds since the epoch."""
+    has_left_queue = record.dagster_run.status not in _WAITING
+    return (record.update_timestamp if has_left_queue else record.create_timestamp).timestamp()
 
 
 def sync_facts(
@@ -46,6 +61,7 @@ def sync_facts(
     look: tuple[float, float],
     nothing_to_do: str,
     instances: Mapping[str, Presence],
+    heartbeats: Mapping[str, int] = MappingProxyType({}),
 ) -> SyncFacts:
     """The facts of a tick, with the runs from Dagster.
 
@@ -56,6 +72,7 @@ def sync_facts(
         look: Begin and end of the observation of the clusters, seconds since the epoch.
         nothing_to_do: Why no run is needed; empty if one is.
         instances: Continuous instances, or mappers, by name.
+        heartbeats: Offset of the last heartbeat of each run that starts, by run id.
     """
     active, ended = sync_runs(context.instance, tags)
     return SyncFacts(
@@ -67,6 +84,7 @@ def sync_facts(
         active=tuple(active),
         ended=tuple(ended),
         instances=dict(instances),
+        heartbeats={run.run_id: heartbeats[run.run_id] for run in active if run.run_id in heartbeats},
         heartbeat_timeout=heartbeat_timeout_seconds(pipeline),
     )
 
@@ -77,5 +95,7 @@ def report_dead(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
         run = instance.get_run_by_id(run_id)
         if run is not None and not run.is_finished:
             instance.report_run_failed(
-                run, "the process of this run is gone: it has written no heartbeat to the assignment topic for too long"
+                run,
+                "the process of this run has ended without a word: it is not on this machine any more, or has written "
+                "no heartbeat to the assignment topic for too long",
             )

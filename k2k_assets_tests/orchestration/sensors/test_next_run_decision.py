@@ -6,6 +6,7 @@ from k2k_assets.coordination.liveness import LastSign, Presence
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import (
     FIRST_BACK_OFF,
+    FIRST_HEARTBEAT_SECONDS,
     GOOD_SECONDS,
     LONGEST_BACK_OFF,
     MOVING_GROUPS,
@@ -100,6 +101,38 @@ def test_a_run_may_take_its_time_to_start_but_not_for_ever() -> None:
     assert _decide(active=[_copying(START_SECONDS - 1)]).dead == ()
     decision = _decide(active=[_copying(START_SECONDS)])
     assert (decision.dead, decision.run_key) == (("r1",), "sync-after-r1")
+
+
+def test_a_run_that_dies_while_its_spark_starts_is_found_as_soon_as_one_that_copies() -> None:
+    run = _copying(20, started=True)
+    first = _decide(active=[run], heartbeats={"r1": 7})
+    assert first.dead == ()
+    patient = _decide(first.heard, active=[run], heartbeats={"r1": 8}, now=NOW + START_SECONDS)
+    assert (patient.dead, patient.run_key) == ((), None), "Spark may take long"
+    silent = _decide(first.heard, active=[run], heartbeats={"r1": 7}, now=NOW + TIMEOUT)
+    assert (silent.dead, silent.run_key) == (("r1",), "sync-after-r1")
+
+
+def test_the_heartbeats_of_the_start_count_until_slots_have_written_any() -> None:
+    """The instance record, its only sign, may be older than `graceWindow` when the first slot claims a partition."""
+    before = {"i1": LastSign(sign=5, time=NOW - TIMEOUT)}
+    seen: dict[str, object] = {"active": [_copying(started=True)], "instances": {"i1": _instance(5, "r1")}}
+    assert _decide(before, **seen, heartbeats={"r1": 9}).dead == ()
+    assert _decide(before, **seen).dead == ("r1",)
+
+
+def test_a_process_that_has_begun_writes_a_heartbeat_soon_or_is_dead() -> None:
+    assert _decide(active=[_copying(FIRST_HEARTBEAT_SECONDS - 1, started=True)]).dead == ()
+    assert _decide(active=[_copying(FIRST_HEARTBEAT_SECONDS, started=True)]).dead == ("r1",)
+    assert _decide(active=[_copying(FIRST_HEARTBEAT_SECONDS)]).dead == (), "it was launched only"
+
+
+def test_a_run_whose_process_is_gone_is_replaced_at_once() -> None:
+    alive = {"i1": _instance(5, "r1")}
+    decision = _decide(active=[_copying(gone=True)], instances=alive)
+    assert (decision.dead, decision.run_key, decision.others) == (("r1",), "sync-after-r1", "")
+    reported = EndedRun(run_id="r1", how="failure", started=NOW - 1000, ended=NOW, gone=True)
+    assert _decide(ended=[reported], instances=alive).run_key == "sync-after-r1", "its instance copies no more"
 
 
 def test_a_run_that_was_taken_over_from_or_terminated_may_be_silent_for_a_while() -> None:

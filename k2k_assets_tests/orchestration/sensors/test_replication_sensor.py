@@ -12,10 +12,9 @@ from dagster._core.events import DagsterEvent
 
 from k2k_assets import discovery
 from k2k_assets.control.assignment_records import run_heartbeat_key, time_value
-from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.control.commit_log import CommitLog
-from k2k_assets.coordination.liveness import Presence
+from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
@@ -23,9 +22,8 @@ from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
-from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS, run_heartbeats
+from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.sensors import replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
@@ -114,24 +112,34 @@ def test_a_run_whose_process_was_killed_does_not_keep_the_mappings_back(clusters
 
 
 @pytest.mark.integration
-def test_a_run_that_ends_leaves_no_heartbeat(clusters: KafkaSandbox, place: Path) -> None:
+def test_a_run_that_dies_while_its_spark_starts_is_found_by_its_heartbeats(clusters: KafkaSandbox, place: Path) -> None:
+    """Wherever its process was. No slot has claimed anything, so that nothing else tells of it."""
     topic = create_topic(clusters.source_servers, unique("s"))
-    assignment = {"topic": unique("claims"), "graceWindow": "2 seconds"}
+    assignment = {"topic": unique("claims")}
     ticks = Ticks(
         place, clusters.source_servers, clusters.target_servers, topic, coordination={"assignment": assignment}
     )
     create_topic(clusters.target_servers, assignment["topic"])
+    ticks.clock = clock = FakeClock(time.time())
+    starting = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    ticks.instance.report_dagster_event(
+        DagsterEvent(dg.DagsterEventType.RUN_START.value, ticks.names.sync_job), starting.run_id
+    )
+    key, timeout = run_heartbeat_key(ticks.pipeline.group, starting.run_id), heartbeat_timeout_seconds(ticks.pipeline)
 
-    def heard() -> list[str]:
-        with (
-            Cluster("target", {"bootstrap.servers": clusters.target_servers}) as target,
-            AssignmentTail(ticks.pipeline, target) as tail,
-        ):
-            return list(tail.catch_up(10).runs)
+    def asked_after(seconds: float) -> list[dg.RunRequest]:
+        clock.advance(seconds)
+        return requests(ticks.tick())
 
-    with run_heartbeats(ticks.pipeline, "some-run"):
-        wait_until(lambda: heard() == ["some-run"], 20, "a heartbeat")
-    wait_until(lambda: heard() == [], 20, "its end")
+    for _ in range(20):  # for longer than a run without heartbeats may take to start
+        write_record(ticks.pipeline, key, time_value(0))
+        assert asked_after(2 * timeout / 3) == [], "its Spark starts still"
+    assert asked_after(2 * timeout / 3) == []
+    (request,) = asked_after(2 * timeout / 3)
+    assert request.job_name == ticks.names.sync_job
+    run = ticks.instance.get_run_by_id(starting.run_id)
+    assert run is not None
+    assert run.status is dg.DagsterRunStatus.FAILURE
 
 
 @pytest.mark.integration

@@ -20,6 +20,7 @@ from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
+from k2k_assets.orchestration.runs.run_process import note_process
 from k2k_assets.orchestration.runs.watched_copy import watched
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.groups.turns import next_turn
@@ -151,6 +152,7 @@ def _keep_in_step(
     from k2k_assets.orchestration.runs.run_telemetry import mapper_telemetry
     from k2k_assets.verification.groups.check import check_groups
 
+    note_process(context)
     with failures_as_messages(), both_clusters(pipeline) as (source, target), mapper_telemetry(pipeline) as beside:
         mappings = mappings_of(pipeline.group, source.cluster_id(), target.cluster_id(), pipeline.offset_mapping.topic)
         run = GroupRun(

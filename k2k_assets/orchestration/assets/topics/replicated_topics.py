@@ -17,6 +17,7 @@ from k2k_assets.orchestration.assets.topics.running_copy import FollowedTopic
 from k2k_assets.orchestration.assets.topics.topic_copy import (
     CopyConfig,
     ExtentChoice,
+    alive_until_copying,
     cannot_be_copied,
     copied_by_others,
     copy_once,
@@ -36,6 +37,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.hooks import DEFAULT, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import interruptible
+from k2k_assets.orchestration.runs.run_heartbeats import Beside
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.outcome import Outcome
 from k2k_assets.verification.stops import check_copies_on
@@ -75,13 +77,14 @@ def topic_assets(
     )
     @interruptible
     def copy_topics(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
-        yield from hooks.execute(context, lambda: copied(context, config))
+        with alive_until_copying(context, pipeline, config) as alive:
+            yield from hooks.execute(context, lambda: copied(context, config, alive))
 
-    def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
+    def copied(context: dg.AssetExecutionContext, config: CopyConfig, alive: Beside) -> CopyResults:
         selected = {by_key[key] for key in context.selected_asset_keys}
         wanted = selected.union(config.also)
         if config.extent is ExtentChoice.continuous:
-            copy_without_end(context, pipeline, names, config, by_key.values())
+            copy_without_end(context, pipeline, names, config, by_key.values(), alive)
             return
         followed = copied_by_others(context, pipeline, wanted)
         yield from _materialized(context, pipeline, names, selected, _shown(pipeline, followed))
@@ -115,11 +118,12 @@ def _undiscovered(pipeline: Pipeline, names: AssetNames, hooks: Hooks) -> dg.Ass
     )
     @interruptible
     def discover_and_copy(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
-        yield from hooks.execute(context, lambda: copied(context, config))
+        with alive_until_copying(context, pipeline, config) as alive:
+            yield from hooks.execute(context, lambda: copied(context, config, alive))
 
-    def copied(context: dg.AssetExecutionContext, config: CopyConfig) -> CopyResults:
+    def copied(context: dg.AssetExecutionContext, config: CopyConfig, alive: Beside) -> CopyResults:
         if config.extent is ExtentChoice.continuous:
-            copy_without_end(context, pipeline, names, config, ())
+            copy_without_end(context, pipeline, names, config, (), alive)
             return
         with failures_as_messages(), both_clusters(pipeline) as (source, target):
             found = refresh(pipeline, source, target)

@@ -2,7 +2,8 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import Enum
 
@@ -24,6 +25,8 @@ from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, telling_of_termination
+from k2k_assets.orchestration.runs.run_heartbeats import Beside, heartbeats_until_copying
+from k2k_assets.orchestration.runs.run_process import note_process
 from k2k_assets.orchestration.runs.run_telemetry import copy_telemetry
 from k2k_assets.orchestration.runs.watched_copy import ProgressLog, newest_progress, watched
 from k2k_assets.pipeline import Pipeline
@@ -141,12 +144,28 @@ def _in_words(extent: UntilCaughtUp | Window) -> str:
     return f"for {longest}, or until nothing comes for {idle}"
 
 
+@contextmanager
+def alive_until_copying(context: dg.AssetExecutionContext, pipeline: Pipeline, config: CopyConfig) -> Iterator[Beside]:
+    """Lets the sensor know that a run without end lives, from its first line on; does nothing in other runs.
+
+    Yields:
+        Wraps the listener of the copy.
+    """
+    if config.extent is not ExtentChoice.continuous:
+        yield lambda listener: listener
+        return
+    note_process(context)
+    with heartbeats_until_copying(pipeline, context.run_id) as beside:
+        yield beside
+
+
 def copy_without_end(
     context: dg.AssetExecutionContext,
     pipeline: Pipeline,
     names: AssetNames,
     config: CopyConfig,
     shown: Collection[str],
+    alive: Beside,
 ) -> None:
     """Copies until another run takes over; all topics of the pipeline, also those that appear meanwhile."""
     window = pipeline.sync.window.total_seconds() if config.window_seconds is None else config.window_seconds
@@ -197,7 +216,7 @@ def copy_without_end(
                 lambda stop, listener: spark.replicate(
                     Continuous(),
                     stop=stop,
-                    listener=telemetry.beside(listener),
+                    listener=alive(telemetry.beside(listener)),
                     run=context.run_id,
                     reports=telemetry.reports,
                 ),

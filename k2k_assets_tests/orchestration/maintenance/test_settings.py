@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
+from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster._core.scheduler.instigation import InstigatorType, TickStatus
 
 from k2k_assets.definitions import build_definitions
@@ -35,6 +36,8 @@ def test_dagster_takes_them(history: History) -> None:
     queue = instance.get_concurrency_config().run_queue_config
     assert queue is not None
     assert queue.max_concurrent_runs >= 24 * RUNS_OF_A_PIPELINE, "two dozen pipelines, all of which hand over at once"
+    assert isinstance(instance.run_coordinator, QueuedRunCoordinator)
+    assert instance.run_coordinator.dequeue_interval_seconds == 1, "a click is to be answered soon"
     assert instance.get_sensor_settings() == {"use_threads": True, "num_workers": 8}
 
 

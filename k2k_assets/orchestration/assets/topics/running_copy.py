@@ -6,7 +6,7 @@ A copy by the run itself would take the partitions over and give them back, with
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.control.assignment_records import Claim
@@ -51,7 +51,11 @@ class FollowedTopic:
 
 
 def followed_topics(
-    pipeline: Pipeline, source: Cluster, target: Cluster, topics: Collection[str]
+    pipeline: Pipeline,
+    source: Cluster,
+    target: Cluster,
+    topics: Collection[str],
+    lives: Callable[[str], bool] = lambda run: False,
 ) -> dict[str, FollowedTopic]:
     """Topics of which a living instance copies all partitions continuously, none of them out of step.
 
@@ -60,6 +64,7 @@ def followed_topics(
         source: Source cluster.
         target: Target cluster.
         topics: Source topics.
+        lives: Tells whether the process of a Dagster run certainly lives; of others a heartbeat is waited for.
 
     Raises:
         K2KError: A cluster does not answer.
@@ -67,7 +72,7 @@ def followed_topics(
     if not target.describe([pipeline.coordination.assignment.topic]):
         return {}  # no instance has started yet
     partitions = source.partitions_of(list(topics))
-    copied_by, paused = _copied_by(pipeline, target, topics, partitions)
+    copied_by, paused = _copied_by(pipeline, target, topics, partitions, lives)
     if not copied_by:
         return {}
     partitions = [tp for tp in partitions if tp.topic in copied_by]
@@ -90,9 +95,13 @@ def followed_topics(
 
 
 def _copied_by(
-    pipeline: Pipeline, target: Cluster, topics: Collection[str], partitions: Collection[TopicPartition]
+    pipeline: Pipeline,
+    target: Cluster,
+    topics: Collection[str],
+    partitions: Collection[TopicPartition],
+    lives: Callable[[str], bool],
 ) -> tuple[dict[str, str], Mapping[str, Pause]]:
-    owners, paused = _living_owners(pipeline, target, topics)
+    owners, paused = _living_owners(pipeline, target, topics, lives)
     owned = {
         topic: {owners.get(tp) for tp in partitions if tp.topic == topic} for topic in {tp.topic for tp in partitions}
     }
@@ -103,7 +112,7 @@ def _copied_by(
 
 
 def _living_owners(
-    pipeline: Pipeline, target: Cluster, topics: Collection[str]
+    pipeline: Pipeline, target: Cluster, topics: Collection[str], lives: Callable[[str], bool]
 ) -> tuple[dict[TopicPartition, str], Mapping[str, Pause]]:
     """Partitions of some topics that continuous instances copy, with their instance; and the paused topics.
 
@@ -115,12 +124,14 @@ def _living_owners(
         state, liveness = tail.state, Liveness(tail.state, heartbeat_timeout_seconds(pipeline))
         tail.catch_up()
         liveness.note()
+        runs = {generation: instance.run for generation, instance in state.instances.items() if instance.run}
+        certain = {generation for generation, run in runs.items() if lives(run)}
         patience = Deadline(2 * heartbeat_interval_seconds(pipeline))
         while True:
             claims = [
                 claim for claim in state.claims.values() if claim.topic in topics and _is_continuous(state, claim)
             ]
-            living = {claim.generation for claim in claims if liveness.has_shown(claim.owner)}
+            living = certain | {claim.generation for claim in claims if liveness.has_shown(claim.owner)}
             if living.issuperset(claim.generation for claim in claims) or patience.expired():
                 break
             tail.refresh(_POLL_SECONDS)

@@ -26,7 +26,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, telling_of_termination
 from k2k_assets.orchestration.runs.run_heartbeats import Beside, heartbeats_until_copying
-from k2k_assets.orchestration.runs.run_process import note_process
+from k2k_assets.orchestration.runs.run_process import is_there, note_process
 from k2k_assets.orchestration.runs.run_telemetry import copy_telemetry
 from k2k_assets.orchestration.runs.watched_copy import ProgressLog, newest_progress, watched
 from k2k_assets.pipeline import Pipeline
@@ -75,9 +75,14 @@ def copied_by_others(
         pipeline: The pipeline.
         topics: Source topics.
     """
+
+    def lives(run_id: str) -> bool:
+        run = context.instance.get_run_by_id(run_id)
+        return run is not None and not run.is_finished and is_there(run.tags)
+
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         there = topics & source.topics().keys()
-        followed = followed_topics(pipeline, source, target, there) if there else {}
+        followed = followed_topics(pipeline, source, target, there, lives) if there else {}
     for topic, copy in sorted(followed.items()):
         at = ", ".join(f"{n}: {position}" for n, position in sorted(copy.positions.items()))
         what = f"{copy.paused}, and nothing of it is copied" if copy.paused else f"being copied by {copy.copied_by}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.coordination.liveness import heartbeat_interval_seconds
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
@@ -55,6 +57,20 @@ def test_what_somebody_copies_is_followed_up_to_where_the_source_was(
         assert "Dagster run the-run" in one.copied_by
     running.end()
     assert followed_topics(pipeline, *both, topics) == {}
+
+
+def test_no_heartbeat_is_waited_for_of_a_run_whose_process_lives(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("followed"))
+    pipeline = pipeline_of(clusters, tmp_path, [topic], grace=600)
+    running = Running(pipeline, 1, run="the-run")
+    produce(clusters.source_servers, topic, [b"v"] * 5, 0)
+    running.await_copied(5)
+    began = time.monotonic()
+    with both_clusters(pipeline) as both:
+        followed = followed_topics(pipeline, *both, [topic], lambda run: run == "the-run")
+    assert followed[topic].lag == 0
+    assert time.monotonic() - began < heartbeat_interval_seconds(pipeline)
+    running.end()
 
 
 def test_a_topic_that_is_stopped_is_not_followed(

@@ -15,37 +15,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from itertools import product
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Self
 
 import numpy as np
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
 from benchmarks import machine, report
-from benchmarks.lab import Lab, create_topic
-from k2k_assets import orchestration
-from k2k_assets.definitions import FOLDER_VARIABLE
-from k2k_assets.discovery import refresh
-from k2k_assets.orchestration.sensors.replication_sensor import SENSORS_VARIABLE
-from k2k_assets.pipeline import load_pipeline
+from benchmarks.dagster_lab import GROUPS, PARTITIONS, RATE, TOPICS, Arrivals, dagster_dev, prepared, traffic
+from benchmarks.lab import Lab
 
-TOPICS = ("busy.orders", "busy.payments", "busy.customers")
-PARTITIONS = 4
-GROUPS = {"busy-billing": TOPICS[0], "busy-mailing": TOPICS[1]}
-RATE = 50.0
 SETTLED_MINUTES = 5.0
-_END_SECONDS = 20.0
 _LARGEST = 25
 _WORST_MINUTES = 5
 _DAY, _HOUR, _MINUTE = 86_400.0, 3600.0, 60.0
@@ -62,152 +46,29 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
     with Lab() as lab:
-        home = _prepared(lab, options.window)
-        with _traffic(lab), _dagster(lab, home):
+        home = prepared(lab, options.window)
+        with traffic(lab), dagster_dev(lab, home):
             _wait(options.settle, home)
             first, began = _looked(home), time.time()
-            with _Arrivals(lab) as arrivals:
+            with Arrivals(lab) as arrivals:
                 _wait(options.minutes, home)
             last, seconds = _looked(home), time.time() - began
         written = _sections(first, last, seconds, _runs_since(home, began), options.settle)
-        sections = [*written, arrivals.table(), _ticks(home, began), _contents(home)]
+        sections = [*written, _arrivals(arrivals.waits), _ticks(home, began), _contents(home)]
     report.publish(sections, options.append)
 
 
-# -- what runs ---------------------------------------------------------------------------------------------------------
-
-
-def _prepared(lab: Lab, window: float) -> Path:
-    """Topics, a pipeline file, what is discovered, and a home of Dagster."""
-    for topic in TOPICS:
-        create_topic(lab.source, topic, PARTITIONS)
-    (lab.folder / "pipelines").mkdir()
-    path = lab.folder / "pipelines" / "busy.yaml"
-    on = "enabled"
-    document = {
-        "name": "busy",
-        "features": {"exactlyOnce": on, "offsetMapping": on, "autoCreateTopics": on, "autoCreateControlTopics": on},
-        "source": {
-            "kafka": {
-                "common": {"bootstrap.servers": lab.sandbox.source_servers},
-                "consumer": {"group.id": "k2k.busy"},
-            }
-        },
-        "target": {"kafka": {"common": {"bootstrap.servers": lab.sandbox.target_servers}}},
-        "replication": [{"source": {"topic": "busy[.].*"}}, {"sink": {"topic": "source", "partition": "source"}}],
-        "groups": {"consumerGroups": "busy-.*"},
-        "sync": {"window": f"{window * _MINUTE:.0f} seconds"},
-    }
-    path.write_text(json.dumps(document))
-    os.environ["K2K_HOME"] = str(lab.folder / "home")
-    refresh(load_pipeline([path]), lab.source, lab.target)
-    home = lab.folder / "dagster"
-    home.mkdir()
-    (home / "dagster.yaml").write_text((Path(orchestration.__file__).parent / "dagster.yaml").read_text())
-    return home
-
-
-@contextmanager
-def _traffic(lab: Lab) -> Iterator[None]:
-    """Records at a steady rate, and groups that read them and commit each second."""
-    stop = threading.Event()
-    servers = lab.sandbox.source_servers
-    threads = [threading.Thread(target=_produce, args=(servers, stop))]
-    threads += [threading.Thread(target=_consume, args=(servers, group, stop)) for group in GROUPS]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def _produce(servers: str, stop: threading.Event) -> None:
-    producer, number = Producer({"bootstrap.servers": servers}), 0
-    while not stop.wait(1 / RATE):
-        producer.produce(TOPICS[number % len(TOPICS)], b"%d" % number * 10, partition=number // 3 % PARTITIONS)
-        producer.poll(0)
-        number += 1
-    producer.flush(_END_SECONDS)
-
-
-def _consume(servers: str, group: str, stop: threading.Event) -> None:
-    settings = {"bootstrap.servers": servers, "group.id": group, "auto.commit.interval.ms": 1000}
-    with closing(Consumer({**settings, "auto.offset.reset": "earliest"})) as consumer:
-        consumer.subscribe([GROUPS[group]])
-        while not stop.is_set():
-            consumer.poll(0.5)
-
-
-@contextmanager
-def _dagster(lab: Lab, home: Path) -> Iterator[None]:
-    environment = {
-        **os.environ,
-        "DAGSTER_HOME": str(home),
-        FOLDER_VARIABLE: str(lab.folder / "pipelines"),
-        SENSORS_VARIABLE: "running",
-    }
-    command = [*(sys.executable, "-m", "dagster", "dev", "-m", "k2k_assets.definitions"), "-h", "127.0.0.1", "-p", "0"]
-    with (lab.folder / "dagster-dev.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-    try:
-        yield
-        if process.poll() is not None:
-            raise RuntimeError(f"dagster dev ended by itself:\n{(lab.folder / 'dagster-dev.log').read_text()[-4000:]}")
-    finally:
-        process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-class _Arrivals:
-    """Reads what is visible on the target, and notes how long after its timestamp that is.
-
-    Args:
-        lab: Where the clusters are.
-    """
-
-    def __init__(self, lab: Lab) -> None:
-        self._waits: list[tuple[float, float]] = []
-        settings = {"group.id": "bench-arrivals", "isolation.level": "read_committed", "enable.auto.commit": False}
-        self._consumer = Consumer({"bootstrap.servers": lab.sandbox.target_servers, **settings})
-        partitions = product(TOPICS, range(PARTITIONS))
-        self._consumer.assign([TopicPartition(topic, partition, OFFSET_END) for topic, partition in partitions])
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._read)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _read(self) -> None:
-        while not self._end.is_set():
-            message = self._consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                now = time.time()
-                self._waits.append((now, 1000 * now - message.timestamp()[1]))
-
-    def table(self) -> str:
-        """How long records waited, and the longest that one waited in each of the worst minutes."""
-        waits = np.array([wait for _, wait in self._waits])
-        figures = [f"{np.percentile(waits, at):,.0f}" for at in (50, 90, 99, 99.9, 100)]
-        by_minute: dict[int, float] = {}
-        for when, wait in self._waits:
-            minute = int((when - self._waits[0][0]) // _MINUTE)
-            by_minute[minute] = max(wait, by_minute.get(minute, 0.0))
-        worst = sorted(by_minute.values(), reverse=True)[:_WORST_MINUTES]
-        head = ["records", "median ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "max of the worst minutes"]
-        return report.table(head, [[f"{len(waits):,}", *figures, ", ".join(f"{each:,.0f}" for each in worst)]])
+def _arrivals(waited: Sequence[tuple[float, float]]) -> str:
+    """How long records waited, and the longest that one waited in each of the worst minutes."""
+    waits = np.array([wait for _, wait in waited])
+    figures = [f"{np.percentile(waits, at):,.0f}" for at in (50, 90, 99, 99.9, 100)]
+    by_minute: dict[int, float] = {}
+    for when, wait in waited:
+        minute = int((when - waited[0][0]) // _MINUTE)
+        by_minute[minute] = max(wait, by_minute.get(minute, 0.0))
+    worst = sorted(by_minute.values(), reverse=True)[:_WORST_MINUTES]
+    head = ["records", "median ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "max of the worst minutes"]
+    return report.table(head, [[f"{len(waits):,}", *figures, ", ".join(f"{each:,.0f}" for each in worst)]])
 
 
 def _ticks(home: Path, began: float) -> str:

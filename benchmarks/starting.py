@@ -108,7 +108,7 @@ def click(lab: Lab, webserver: Webserver, run: str, topic: str) -> Started:
     config = {"ops": {names.op("topics"): {"config": {"extent": "caught_up"}}}}
     try:
         began = time.time()
-        run_id = webserver.materialize(names.topic_key(topic).path, config)
+        run_id = webserver.ui.materialize(names.topic_key(topic).path, config)
         answered = time.monotonic()
 
         def has_ended() -> bool:
@@ -116,7 +116,7 @@ def click(lab: Lab, webserver: Webserver, run: str, topic: str) -> Started:
             if eye.is_looking() or time.monotonic() - answered < _ASK_SECONDS:
                 return False
             answered = time.monotonic()
-            return webserver.has_ended(run_id)
+            return webserver.ui.has_ended(run_id)
 
         python, java = _cpu_until(has_ended, root, {root.pid, *before})
         ended = time.time()

@@ -25,10 +25,22 @@ from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.fleet import Fleet
+from k2k_assets_tests.storm.groups import ReadingGroups
 from k2k_assets_tests.storm.instances import Engine, Instance, copying, mapping_groups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.stages import Stages
-from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, add_partitions, admin, create_topic, send, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    SECONDS,
+    ReadRecord,
+    Record,
+    add_partitions,
+    admin,
+    create_topic,
+    delete_topic,
+    read_all,
+    send,
+    unique,
+)
 from k2k_assets_tests.support.brokers.offsets_topic import OFFSETS_TOPIC
 from k2k_assets_tests.support.copies.copying import UNREADABLE
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
@@ -69,6 +81,7 @@ class Environment:
         journal: Is told what happens.
         lasting: Shortest and longest time, in seconds, of what has to outlast time-outs.
         stages: Of the pipeline.
+        groups: Those that read on the source.
         opposite: The environment of the pipeline whose target is this one's source, and the other way round. Its faults
             strike both.
 
@@ -76,6 +89,7 @@ class Environment:
         label: Begins the names of its processes.
         copiers: Instances that copy.
         mappers: Those that translate the positions of consumer groups.
+        gone: Source topics that were deleted, and the committed records that they held then.
     """
 
     def __init__(
@@ -88,11 +102,13 @@ class Environment:
         journal: Journal,
         lasting: tuple[float, float],
         stages: Stages,
+        groups: ReadingGroups,
         opposite: Environment | None = None,
     ) -> None:
         self.sandbox = sandbox
         self.prefix = prefix
         self.writer = writer
+        self.groups = groups
         self.journal = journal
         self.pipeline: Pipeline = load_pipeline([path])
         self._path = path
@@ -109,6 +125,9 @@ class Environment:
         self.label = "opposite-" if opposite else ""
         self.copiers = Fleet(f"{self.label}instance", journal, self._troubled)
         self.mappers = Fleet(f"{self.label}mapper", journal, self._troubled)
+        self.gone: dict[str, list[ReadRecord]] = {}
+        self._open: Counter[str] = Counter()
+        self._topics_lock = threading.Lock()
         self._over = threading.Event()
         self._index_lock = threading.Lock()
 
@@ -211,6 +230,22 @@ class Environment:
         add_partitions(self.sandbox.source_servers, topic, count + 1)
         self.writer.places.append((topic, count))
 
+    def delete_topic(self, topic: str) -> bool:
+        """Deletes a source topic, unless a transaction of somebody else may be open in it.
+
+        Returns:
+            Whether it is gone.
+        """
+        with self.writer.quiet():
+            with self._topics_lock:
+                if self._open[topic] or {topic} == set(self.topics()):
+                    return False
+                left = [place for place in self.writer.places if place[0] != topic]
+                self.writer.places[:] = left
+            self.gone[topic] = read_all(self.sandbox.source_servers, topic)
+            delete_topic(self.sandbox.source_servers, topic)
+        return True
+
     def follow(self, timeout: float = 1.0) -> bool:
         """Lets the writer write into the copies of the opposite pipeline's topics, as soon as they are there.
 
@@ -304,8 +339,14 @@ class Environment:
 
     def hold_source(self, topic: str, partition: int, seconds: float, end: Ending, rng: random.Random) -> None:
         """A transaction in a source partition."""
+        with self._topics_lock:
+            if topic not in self.topics():
+                return
+            self._open[topic] += 1
         records = self.writer.records(rng.randint(1, 20), rng)
         self._hold(self.sandbox.source_servers, topic, partition, records, seconds, end)
+        if end != "leave":  # else it ends by its timeout
+            self._open[topic] -= 1
 
     def corrupt(self, topic: str) -> None:
         """A record in a control topic that nobody can read."""

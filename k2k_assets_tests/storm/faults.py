@@ -12,12 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from confluent_kafka import KafkaException
+
+from k2k_assets.core.errors import K2KError
+from k2k_assets.kafka.connection import Role
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.environment import ENDINGS, Environment
 from k2k_assets_tests.storm.instances import Engine, Part
+from k2k_assets_tests.support.brokers.groups import delete_group
 from k2k_assets_tests.support.copies.unlucky import NONE, Mishap
 
 _MOST_TOPICS = 4
+_MOST_GROUPS = 8
 _MOST_PARTITIONS = 6
 Act = Callable[[Environment, random.Random], str]
 
@@ -213,6 +219,38 @@ def _new_partition(environment: Environment, rng: random.Random) -> str:
         return topic
 
 
+def _topic_deleted(environment: Environment, rng: random.Random) -> str:
+    topic = rng.choice(sorted(environment.topics()))
+    with environment.broker("source") as broker:
+        return topic if broker is not None and environment.delete_topic(topic) else ""
+
+
+def _new_group(environment: Environment, rng: random.Random) -> str:
+    if len(environment.groups.names) >= _MOST_GROUPS:
+        return ""
+    name = environment.groups.names[0].rpartition("-")[0]
+    return environment.groups.add(f"{name}-{rng.randrange(10**9)}")
+
+
+def _group_deleted(side: Role) -> Act:
+    def act(environment: Environment, rng: random.Random) -> str:
+        groups = environment.groups
+        name = rng.choice(groups.names)
+        with environment.broker(side) as broker:
+            if broker is None or len(groups.names) == 1:
+                return ""
+            try:
+                if side == "source":
+                    groups.remove(name)
+                else:
+                    delete_group(environment.sandbox.target_servers, name)
+            except (KafkaException, K2KError):  # it may not be there yet, or the coordinator not here
+                return ""
+            return name
+
+    return act
+
+
 def _registry_frozen(environment: Environment, rng: random.Random) -> str:
     seconds = environment.long(rng)
     with environment.registry(rng) as registry:
@@ -261,6 +299,10 @@ FAULTS = [
     Fault("index not writable", 1, _index_not_writable, _SPARK),
     Fault("topic created", 1, _new_topic, _ANY, shared=True),
     Fault("partition added", 1, _new_partition, _ANY, shared=True),
+    Fault("topic deleted", 1, _topic_deleted, _DAGSTER),
+    Fault("consumer group created", 2, _new_group, _DAGSTER),
+    Fault("consumer group deleted on the source", 1, _group_deleted("source"), _DAGSTER),
+    Fault("consumer group deleted on the target", 2, _group_deleted("target"), _DAGSTER),
     Fault("Dagster's daemon killed", 1, _kill("daemon"), _DAGSTER),
     Fault("code server killed", 2, _kill("code server"), _DAGSTER),
 ]

@@ -13,8 +13,9 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets_tests.support.brokers.groups import delete_group
 from k2k_assets_tests.support.brokers.kafka import end_offsets
-from k2k_assets_tests.support.brokers.offsets_topic import group_commits
+from k2k_assets_tests.support.brokers.offsets_topic import GroupCommit, group_commits
 from k2k_assets_tests.support.proof.verifying_groups import GroupPartition, Held
 from k2k_assets_tests.support.suite.background import Background
 
@@ -43,7 +44,7 @@ class ReadingGroups(Background):
         super().__init__("reading-groups")
         self.history: dict[GroupPartition, list[Held]] = defaultdict(list)
         self._servers = servers
-        self._names = names
+        self.names = list(names)
         self._places = places
         self._random = random.Random(f"{seed}.groups")
         self._pause = pause
@@ -56,12 +57,31 @@ class ReadingGroups(Background):
 
     def positions(self) -> dict[GroupPartition, int]:
         """Where the groups stand, as their cluster says: a commit without an answer may have been made, or not."""
-        return {(c.group, c.partition): c.offset for c in group_commits(self._servers) if c.group in self._names}
+        return {(c.group, c.partition): c.offset for c in group_commits(self._servers) if self._is_there(c)}
+
+    def add(self, name: str) -> str:
+        """Lets one more group read from now on; returns its name."""
+        with self._at_work:
+            self.names.append(name)
+        return name
+
+    def remove(self, name: str) -> None:
+        """A group reads no more, and is deleted where it read.
+
+        Raises:
+            KafkaException: The cluster does not delete it; it reads on.
+        """
+        with self._at_work:
+            delete_group(self._servers, name)
+            self.names.remove(name)
+
+    def _is_there(self, commit: GroupCommit) -> bool:
+        return commit.group in self.names and tuple(commit.partition) in self._places
 
     def _run(self) -> None:
         while not self._end.wait(self._random.expovariate(1 / self._pause)):
             with self._at_work:
-                group, partition = self._random.choice(self._names), TopicPartition(*self._random.choice(self._places))
+                group, partition = self._random.choice(self.names), TopicPartition(*self._random.choice(self._places))
                 try:
                     self._commit(group, partition, self._next(group, partition))
                 except (KafkaException, TimeoutError):

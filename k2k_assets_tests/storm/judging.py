@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -14,8 +18,15 @@ from k2k_assets_tests.storm.ways import Way
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
 from k2k_assets_tests.support.brokers.offsets_topic import group_commits
 from k2k_assets_tests.support.copies.copying import mapping_records
-from k2k_assets_tests.support.proof.verifying import Verdict, verify
-from k2k_assets_tests.support.proof.verifying_groups import Copies, GroupVerdict, Judge, misplaced, verify_commits
+from k2k_assets_tests.support.proof.verifying import Verdict, verify, verify_deleted
+from k2k_assets_tests.support.proof.verifying_groups import (
+    Copies,
+    GroupPartition,
+    GroupVerdict,
+    Judge,
+    misplaced,
+    verify_commits,
+)
 from k2k_assets_tests.support.proof.verifying_groups_both_ways import Said, SharedCopies, of_partition
 
 Judges = Mapping[TopicPartition, Judge]
@@ -23,6 +34,7 @@ Judges = Mapping[TopicPartition, Judge]
 _GROUP_SECONDS = 60.0
 # In Dagster they wait for the checks of the mappings.
 _VERDICT_SECONDS = 240.0
+_OFFSETS_SECONDS = 5.0
 
 
 def compare_records(plan: Plan, way: Way) -> Verdict:
@@ -33,6 +45,8 @@ def compare_records(plan: Plan, way: Way) -> Verdict:
         environment.pipeline, clusters.source_servers, clusters.target_servers, environment.topics(),
         plan.late_writers, stages.through_all, stages.is_copy,
     )  # fmt: skip
+    for topic, there in environment.gone.items():
+        verdict += verify_deleted(environment.pipeline, clusters.target_servers, topic, there, plan.late_writers)
     for dead in stages.dead_letter_topics():
         letters = read_all(clusters.target_servers, dead)
         source = (r for topic in environment.topics() for r in read_all(clusters.source_servers, topic))
@@ -60,7 +74,8 @@ def compare_groups(plan: Plan, ways: Sequence[Way]) -> GroupVerdict:
     for way, judges in zip(ways, all_judges, strict=True):
         made = group_commits(way.environment.sandbox.target_servers)
         prefix = way.environment.pipeline.groups.offset_guard_prefix
-        verdict += verify_commits(made, way.groups.history, judges, prefix)
+        history = {where: held for where, held in way.groups.history.items() if where[1] in judges}
+        verdict += verify_commits(made, history, judges, prefix)
     if plan.both_ways:
         for way, forth, back in zip(ways, all_judges, reversed(all_judges), strict=True):
             verdict += _what_is_said(plan, way, forth, back)
@@ -80,7 +95,7 @@ def _left(way: Way, judges: Judges, keep_up: Callable[[], None]) -> list[str]:
 
     def all_moved() -> bool:
         keep_up()
-        held = {(c.group, c.partition): c.offset for c in group_commits(environment.sandbox.target_servers)}
+        held = _offsets(environment.sandbox.target_servers, positions)
         found.append(misplaced(held, positions, judges))
         return not found[-1]
 
@@ -89,6 +104,26 @@ def _left(way: Way, judges: Judges, keep_up: Callable[[], None]) -> list[str]:
     except TimeoutError as late:
         return [f"{late}: {'; '.join(found[-1])}\n{environment.mappers.last_words()}"]
     return []
+
+
+def _offsets(servers: str, where: Iterable[GroupPartition]) -> dict[GroupPartition, int]:
+    """The offsets that groups have committed; without those of groups whose coordinator does not answer now."""
+    wanted: dict[str, list[KafkaTopicPartition]] = defaultdict(list)
+    for group, partition in where:
+        wanted[group].append(KafkaTopicPartition(*partition))
+    found: dict[GroupPartition, int] = {}
+    for group, partitions in wanted.items():
+        # Not an admin client: "not coordinator" for an answer would end this process (librdkafka 2.16).
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
+        try:
+            for each in consumer.committed(partitions, timeout=_OFFSETS_SECONDS):
+                if each.error is None and each.offset >= 0:
+                    found[group, TopicPartition(each.topic, each.partition)] = each.offset
+        except KafkaException:
+            continue
+        finally:
+            consumer.close()
+    return found
 
 
 def _copies(environment: Environment) -> dict[TopicPartition, Judge]:

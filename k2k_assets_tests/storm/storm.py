@@ -27,7 +27,7 @@ from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.environment import Environment
 from k2k_assets_tests.storm.faults import FAULTS, Fault
 from k2k_assets_tests.storm.hanging import HangingTransactions
-from k2k_assets_tests.storm.history_of_dagster import runs_in_words
+from k2k_assets_tests.storm.history_of_dagster import runs_in_words, too_large
 from k2k_assets_tests.storm.instances import home_of_dagster
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.judging import await_groups, compare_groups, compare_records
@@ -108,7 +108,7 @@ def storm(plan: Plan) -> Report:
     """Runs a storm on brokers of its own."""
     directory = Path(tempfile.mkdtemp(prefix=f"k2k-storm-{plan.seed}-"))
     journal = Journal(directory, plan.aloud)
-    report = Report(plan, directory)
+    report, began = Report(plan, directory), time.monotonic()
     with KafkaSandbox(directory / "brokers") as sandbox, _stages(plan, directory, sandbox) as stages:
         ways = ways_of(plan, directory, sandbox, stages, journal)
         for partitions in (3, 1):
@@ -125,7 +125,9 @@ def storm(plan: Plan) -> Report:
         if report.problems and ways[0].environment.lost_markers():
             report.problems.append(_LOST_MARKERS)
     if plan.engine == "dagster":
-        report.runs = runs_in_words(home_of_dagster(directory / PIPELINES))
+        home, lasted = home_of_dagster(directory / PIPELINES), time.monotonic() - began
+        report.runs = runs_in_words(home, lasted)
+        report.problems += too_large(home, lasted)
     report.faults = dict(journal.faults)
     report.instances = sum(way.environment.copiers.started for way in ways)
     report.mappers = sum(way.environment.mappers.started for way in ways)

@@ -50,7 +50,9 @@ def ways_of(plan: Plan, directory: Path, sandbox: KafkaSandbox, stages: list[Sta
     """
     prefix, ways = unique("storm"), list[Way]()
     readers = [[f"{prefix}-reader-{side}{number}" for number in range(GROUPS)] for side, _ in enumerate(stages)]
-    everywhere = [name for of_side in readers for name in of_side]
+    everywhere: object = [name for of_side in readers for name in of_side]
+    if plan.engine == "dagster":  # where groups come and go
+        everywhere = f"{prefix}-reader-.*"
     control = [unique("storm") for _ in stages]
     for side, (clusters, staged) in enumerate(zip((sandbox, Opposite(sandbox)), stages, strict=False)):
         # Each mapper sees the groups of both sides, and those that the other mapper moves.
@@ -60,9 +62,9 @@ def ways_of(plan: Plan, directory: Path, sandbox: KafkaSandbox, stages: list[Sta
         path = _pipeline_file(directory, clusters, plan, prefix, control[side], more, staged, side)
         seed = plan.seed + side
         writer = NumberedWriter(clusters.source_servers, [], seed, dress=staged.dress)
-        what = clusters, path, plan.engine, prefix, writer, journal, plan.lasting, staged
-        environment = Environment(*what, ways[0].environment if ways else None)
         groups = ReadingGroups(clusters.source_servers, readers[side], writer.places, seed)
+        what = clusters, path, plan.engine, prefix, writer, journal, plan.lasting, staged, groups
+        environment = Environment(*what, ways[0].environment if ways else None)
         ways.append(Way(environment, staged, groups))
     return ways
 

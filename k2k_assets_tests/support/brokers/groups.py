@@ -153,4 +153,9 @@ def open_offset_transaction(servers: str, group: str, offsets: Mapping[TopicPart
 
 def delete_group(servers: str, group: str) -> None:
     """Deletes a group without members."""
-    admin(servers).delete_consumer_groups([group])[group].result(SECONDS)
+    _cluster(servers).apart(_delete_here, group)
+
+
+def _delete_here(cluster: Cluster, group: str) -> None:
+    """Does the work of `delete_group` in a child process."""
+    cluster.admin.delete_consumer_groups([group])[group].result(_ANSWER_SECONDS)

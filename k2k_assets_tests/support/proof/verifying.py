@@ -167,24 +167,63 @@ def verify(
         is_copy: Whether a record of the target is one; others were written there.
     """
     verdict = Verdict()
-    commits, mappings = commit_records(pipeline, target), mapping_records(pipeline, target)
+    controls = commit_records(pipeline, target), mapping_records(pipeline, target)
     for topic in topics:
         there = through(read_all(source, topic))
         copied = [record for record in read_all(target, pipeline.routing.target_topic(topic)) if is_copy(record)]
-        for partition in sorted({r.partition for r in (*there, *copied)}):
-            copy = PartitionCopy(
-                f"{topic}-{partition}",
-                [r for r in there if r.partition == partition],
-                [r for r in copied if r.partition == partition],
-                [r for r in commits if (r.source.topic, r.source.partition) == (topic, partition)],
-                [r for r in mappings if (r.topic, r.partition) == (topic, partition)],
-                pipeline.features.exactly_once,
-                zombies,
-            )
-            verdict.problems += copy.problems()
-            verdict.commits += len(copy.commits)
-        verdict.records += len(there)
-        verdict.copies += len(copied)
+        verdict += _verify_topic(pipeline, topic, there, copied, *controls, zombies)
+    return verdict
+
+
+def verify_deleted(
+    pipeline: Pipeline, target: str, topic: str, there: Sequence[ReadRecord], zombies: bool = False
+) -> Verdict:
+    """Compares a topic that was deleted on the source with what was copied of it: all before its committed positions.
+
+    Args:
+        pipeline: One to one.
+        target: Bootstrap address.
+        topic: The source topic.
+        there: Its committed records when it was deleted.
+        zombies: See `PartitionCopy`.
+    """
+    commits, mappings = commit_records(pipeline, target), mapping_records(pipeline, target)
+    newest: dict[int, CommitRecord] = {}
+    for record in sorted(commits, key=lambda record: record.order):
+        if record.source.topic == topic:
+            newest[record.source.partition] = record
+    if not newest:
+        return Verdict()
+    copied = read_all(target, pipeline.routing.target_topic(topic))
+    reached = [r for r in there if r.partition in newest and r.offset < newest[r.partition].position]
+    if not pipeline.features.exactly_once:  # what was written and never committed
+        beyond = {record_id(r) for r in there} - {record_id(r) for r in reached}
+        copied = [r for r in copied if record_id(r) not in beyond]
+    return _verify_topic(pipeline, topic, reached, copied, commits, mappings, zombies)
+
+
+def _verify_topic(
+    pipeline: Pipeline,
+    topic: str,
+    there: Sequence[ReadRecord],
+    copied: Sequence[ReadRecord],
+    commits: Sequence[CommitRecord],
+    mappings: Sequence[MappingRecord],
+    zombies: bool,
+) -> Verdict:
+    verdict = Verdict(len(there), len(copied))
+    for partition in sorted({r.partition for r in (*there, *copied)}):
+        copy = PartitionCopy(
+            f"{topic}-{partition}",
+            [r for r in there if r.partition == partition],
+            [r for r in copied if r.partition == partition],
+            [r for r in commits if (r.source.topic, r.source.partition) == (topic, partition)],
+            [r for r in mappings if (r.topic, r.partition) == (topic, partition)],
+            pipeline.features.exactly_once,
+            zombies,
+        )
+        verdict.problems += copy.problems()
+        verdict.commits += len(copy.commits)
     return verdict
 
 

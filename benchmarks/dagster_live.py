@@ -1,13 +1,14 @@
 """Measures what a running sync in Dagster feels like: take-overs, clicks on Materialize, restarts and killed workers.
 
-    python -m benchmarks.dagster_live                  # some eight minutes
-    python -m benchmarks.dagster_live --minutes 3 --times 1   # to try the benchmark itself
+    python -m benchmarks.dagster_live                  # some seven minutes
+    python -m benchmarks.dagster_live --minutes 2      # to try the benchmark itself
     python -m benchmarks.dagster_live --append         # the same, appended to RESULTS.md
 
 `dagster dev` runs with the settings that are shipped while 50 records/s are written to three topics; a run of the sync
 job has a window of a minute. The longest that a record has waited while one run takes over from another is the pause
-of that take-over. One of them follows a reload of the code location. After the minutes, runs are killed, and
-`dagster dev` with all its processes, which is started again at once.
+of that take-over. One of them follows a reload of the code location. The first run is killed while its Spark starts.
+After the minutes a run that copies is killed, and then `dagster dev` with all its processes, which is started again at
+once. Each of them is killed once, because runs that fail one after the other are asked for less and less often.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +33,7 @@ from benchmarks.graphql import GraphQL, free_port
 from benchmarks.lab import Lab
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.runs.run_process import PROCESS_TAG
 
 NAMES = AssetNames(NAME)
 WINDOW_MINUTES = 1.0
@@ -49,8 +51,8 @@ class Figures:
         reloaded: The same, of the first take-over after a reload of the code location.
         clicks: From each click on Materialize to the success of its run.
         restarts: From the new start of `dagster dev` to the next copied record.
-        killed: From the death of each worker that copied to the next copied record.
-        starting: From the death of each worker whose Spark was starting to the next copied record.
+        killed: From the death of the worker that copied to the next copied record.
+        starting: From the death of the worker whose Spark was starting to the next copied record.
     """
 
     takeovers: list[float] = field(default_factory=list)
@@ -81,7 +83,6 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dagster_live", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=4.0, help="of take-overs and clicks")
-    parser.add_argument("--times", type=int, default=2, help="kills of each kind")
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
     figures = Figures()
@@ -89,14 +90,11 @@ def main() -> None:
         home = prepared(lab, WINDOW_MINUTES, reportsPerDay=50_000)
         ui = GraphQL(free_port(), MODULE)
         with traffic(lab), Arrivals(lab) as arrivals, _Dev(lab, home, ui) as dev:
-            _await_copied(arrivals)
+            figures.starting.append(_killed(_await_worker(home), arrivals))
             report.progress("copying is on")
             _clicks_and_takeovers(dev, home, arrivals, figures, options.minutes)
-            for _ in range(options.times):
-                figures.killed.append(_killed(home, arrivals, _await_copying))
-                figures.starting.append(_killed(home, arrivals, _await_starting, first=_kill_copying))
-                figures.restarts.append(_restarted(dev, arrivals))
-                report.progress(f"{figures}")
+            figures.killed.append(_killed(_await_worker(home), arrivals))
+            figures.restarts.append(_restarted(dev, arrivals))
     title = (
         f"### A sync in Dagster\n\n{len(TOPICS)} topics, {RATE:g} records/s, exactly once, window of "
         f"{WINDOW_MINUTES:g} minute; seconds\n\n{machine.listed()}"
@@ -172,9 +170,8 @@ def _takeovers(home: Path) -> list[tuple[float, float]]:
 # -- kills -------------------------------------------------------------------------------------------------------------
 
 
-def _await_copied(arrivals: Arrivals, since: float | None = None) -> float:
-    """When the first record that was written after a moment was visible on the target; now, if none is given."""
-    since = time.time() if since is None else since
+def _await_copied(arrivals: Arrivals, since: float) -> float:
+    """When the first record that was written after a moment was visible on the target."""
 
     def first() -> float | None:
         return next((when for when, wait in list(arrivals.waits)[-500:] if when - wait / 1000 >= since), None)
@@ -192,39 +189,19 @@ def _restarted(dev: _Dev, arrivals: Arrivals) -> float:
     return _await_copied(arrivals, began) - began
 
 
-def _killed(
-    home: Path,
-    arrivals: Arrivals,
-    await_worker: Callable[[Path, Arrivals], psutil.Process],
-    first: Callable[[Path, Arrivals], object] = lambda *_: None,
-) -> float:
-    first(home, arrivals)
-    _kill_with_children(await_worker(home, arrivals))
+def _killed(worker: psutil.Process, arrivals: Arrivals) -> float:
+    _kill_with_children(worker)
     began = time.time()
     return _await_copied(arrivals, began) - began
 
 
-def _kill_copying(home: Path, arrivals: Arrivals) -> None:
-    _kill_with_children(_await_copying(home, arrivals))
+def _await_worker(home: Path) -> psutil.Process:
+    """The process of the newest run of the sync job, when it has noted it: then Spark begins to start."""
 
-
-def _await_copying(home: Path, arrivals: Arrivals) -> psutil.Process:
-    _await_copied(arrivals)
-    return _await_worker(home)
-
-
-def _await_starting(home: Path, _: Arrivals) -> psutil.Process:
-    """The worker of the run that comes next, when it has noted its process: then Spark begins to start."""
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        (last,) = instance.get_run_records(dg.RunsFilter(job_name=NAMES.sync_job), limit=1)
-    return _await_worker(home, after=last.dagster_run.run_id)
-
-
-def _await_worker(home: Path, after: str = "") -> psutil.Process:
     def worker() -> psutil.Process | None:
         with dg.DagsterInstance.from_config(str(home)) as instance:
             runs = instance.get_runs(dg.RunsFilter(job_name=NAMES.sync_job), limit=1)
-        tag = runs[0].tags.get("k2k/process", "") if runs and runs[0].run_id != after else ""
+        tag = runs[0].tags.get(PROCESS_TAG, "") if runs else ""
         with suppress(psutil.NoSuchProcess):
             return psutil.Process(int(tag.split()[0])) if tag else None
         return None

@@ -90,6 +90,14 @@ class Source(Protocol):
         """
         ...
 
+    def gather(self, seconds: float) -> None:
+        """Lets records arrive for so long; the next poll returns them.
+
+        Raises:
+            Restart: The connection has to be made anew.
+        """
+        ...
+
     def close(self) -> None:
         """Closes the client; returns within seconds."""
         ...

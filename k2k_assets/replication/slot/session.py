@@ -224,8 +224,8 @@ class Session:
         dry = False
         while self._states or self._waits_for_paused:
             limit = min(_CHUNK, self._committer.room())
-            if dry:
-                self._committer.let_records_gather()
+            if dry and (wait := self._committer.gathering()) > 0:
+                self._source.gather(wait)
             polled = self._poll(limit)
             now = monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -122,6 +123,9 @@ class LibrdkafkaSource:
         if messages:
             polled.chunks = _chunks(messages)
         return polled
+
+    def gather(self, seconds: float) -> None:
+        time.sleep(seconds)  # the client fetches in a thread of its own
 
     def close(self) -> None:
         self._consumer.close()

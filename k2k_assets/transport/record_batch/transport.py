@@ -7,6 +7,7 @@ from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.client_statistics import ClientStatistics
 from k2k_assets.transport.interface import SINK_SECONDS, ControlWriter, Sink, Sinks, Source
 from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.at_least_once_sink import AtLeastOnceBatchSink
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
@@ -30,13 +31,14 @@ class BatchTransport:
     def __init__(self, pipeline: Pipeline, statistics: ClientStatistics | None = None) -> None:
         del statistics
         self._pipeline = pipeline
+        self._loops: list[Loop] = []
 
     def open_source(self, buffer_bytes: int | None = None) -> Source:
-        return BatchSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes)
+        return BatchSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes, self._loops)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         is_exactly_once = self._pipeline.features.exactly_once
-        return BatchSinks(self._settings(SINK_SECONDS), is_exactly_once, lone_writer, batch_bytes)
+        return BatchSinks(self._settings(SINK_SECONDS), is_exactly_once, lone_writer, batch_bytes, self._loops)
 
     def open_control_writer(self, transactional_id: str) -> ControlWriter:
         return BatchControlWriter(self._settings(SINK_SECONDS), transactional_id)
@@ -60,18 +62,21 @@ class BatchSinks:
         is_exactly_once: Whether records are written in transactions, too.
         lone_writer: Whether no other source partition feeds the target partitions.
         batch_bytes: The largest batch that all target topics accept.
+        loops: Those of the slot's sources, which go on while a sink waits.
     """
 
-    def __init__(self, settings: SinkSettings, is_exactly_once: bool, lone_writer: bool, batch_bytes: int) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: SinkSettings, is_exactly_once: bool, lone_writer: bool, batch_bytes: int, loops: list[Loop]
+    ) -> None:
+        self._settings, self._loops = settings, loops
         self._is_exactly_once = is_exactly_once
         self._tactics = SlotTactics(lone_writer, batch_bytes)
 
     def open_sink(self, transactional_id: str) -> Sink:
         self._tactics.begin_session()
         if not self._is_exactly_once:
-            return AtLeastOnceBatchSink(self._settings, transactional_id, self._tactics)
-        return BatchSink(self._settings, transactional_id, self._tactics)
+            return AtLeastOnceBatchSink(self._settings, transactional_id, self._tactics, loops=self._loops)
+        return BatchSink(self._settings, transactional_id, self._tactics, loops=self._loops)
 
     def close(self, discard: bool) -> None:
         """Does nothing: no client outlives a session."""

@@ -81,6 +81,9 @@ class FakeSource:
             polled = self._ready(limit)
         return polled
 
+    def gather(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+
     def close(self) -> None:
         pass
 

@@ -82,11 +82,12 @@ class Committer:
         """How many more records the transaction may take."""
         return min(self._batch_size - self._transactions.records, self._memory.budget.room())
 
-    def let_records_gather(self) -> None:
-        """Sleeps before the next poll, so that a steady stream takes a few polls for each commit, not one a record."""
-        wait = self._pace.gathering(self._transactions.records, self._exactly_once, self._clock.monotonic())
-        if wait > 0:
-            self._clock.sleep(wait)
+    def gathering(self) -> float:
+        """Seconds to let records gather before the next poll; 0 or less: not at all.
+
+        So a steady stream takes a few polls for each commit, not one a record.
+        """
+        return self._pace.gathering(self._transactions.records, self._exactly_once, self._clock.monotonic())
 
     def patience(self) -> float:
         """Longest wait of the next poll, in seconds."""

@@ -145,6 +145,11 @@ class ThrottledSource:
             _add(polled, ready[0].poll(limit, min(timeout, _SLICE_SECONDS)))
         return polled
 
+    def gather(self, seconds: float) -> None:
+        # The sources of a slot go on together; a lane that has to wait fetches no more than its buffer holds.
+        if self._lanes:
+            self._lanes[0].source.gather(seconds)
+
     def close(self) -> None:
         while self._lanes:
             self._lanes.pop().source.close()

@@ -30,16 +30,19 @@ class BatchSource:
     Args:
         properties: The user's consumer settings, librdkafka names.
         buffer_bytes: About how many bytes it fetches ahead; None: the default.
+        loops: Those beside which it reads, as of `Loop`; None: it reads only while it is polled.
 
     Raises:
         NotByBatches: The settings say something that is not understood here.
         Refused: TLS certificates or keys cannot be read.
     """
 
-    def __init__(self, properties: Mapping[str, object], buffer_bytes: int | None = None) -> None:
+    def __init__(
+        self, properties: Mapping[str, object], buffer_bytes: int | None = None, loops: list[Loop] | None = None
+    ) -> None:
         self._settings = settings_of(properties, buffer_bytes)
         self._properties = properties
-        self._loop = Loop()
+        self._loop = Loop(loops)
         self._cluster = MetadataClient(self._settings)
         self._partitions: list[ReadPartition] = []
         self._fetching = Fetching(self._settings, self._loop, self._cluster, [])
@@ -79,12 +82,15 @@ class BatchSource:
         self._loop.run(0, lambda: True)
         return polled
 
+    def gather(self, seconds: float) -> None:
+        self._loop.run(seconds, lambda: False)
+
     def topic_id(self, tp: TopicPartition) -> str:
         """The topic id under which an assigned partition is read, as Kafka writes it."""
         return next(id_text(partition.topic_id) for partition in self._partitions if partition.tp == tp)
 
     def close(self) -> None:
-        self._loop.stop()
+        self._loop.close()
         self._cluster.close()
         self._partitions = []
 

@@ -1,11 +1,15 @@
-"""Generators that wait for sockets, and the loop that runs them: one thread, `poll`, no call that blocks."""
+"""Generators that wait for sockets, and the loops that run them: one thread, `poll`, no call that blocks.
+
+A slot has a loop for its source and one for its sink. While one of them waits, the tasks of the other go on: records
+are fetched while a transaction is committed.
+"""
 
 from __future__ import annotations
 
 import select
 import socket
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -37,10 +41,18 @@ Task = Generator[Wait, None, T]
 
 
 class Loop:
-    """Runs tasks, in turns."""
+    """Runs tasks, in turns.
 
-    def __init__(self) -> None:
+    Args:
+        beside: Loops of the same thread, whose tasks go on while this one runs, and the other way round; it joins them
+            until it is closed. None: it is alone.
+    """
+
+    def __init__(self, beside: list[Loop] | None = None) -> None:
         self._waiting: dict[Task[object], Wait] = {}
+        self._failure: Exception | None = None
+        self._all = [] if beside is None else beside
+        self._all.append(self)
 
     def start(self, task: Task[object]) -> None:
         """Lets a task run up to its first wait; after that `run` does."""
@@ -48,58 +60,80 @@ class Loop:
 
     def stop(self) -> None:
         """Ends all tasks where they wait."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting, self._failure = self._waiting, {}, None
         for task in waiting:
             task.close()
+
+    def close(self) -> None:
+        """Ends all tasks, and leaves the loops beside it."""
+        self.stop()
+        if self in self._all:
+            self._all.remove(self)
 
     def run(self, seconds: float, done: Callable[[], bool]) -> None:
         """Goes round until `done`, at least once and for `seconds` at most.
 
         Raises:
-            Exception: Whatever a task raises; the others go on with the next call.
+            Exception: Whatever a task of this loop raises, also while another loop ran; its other tasks go on with the
+                next call.
         """
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
-            self._round(0.0 if done() else max(0.0, left))
+            self._round(self._all, 0.0 if done() else max(0.0, left))
             if left <= 0 or done():
                 return
 
     def complete(self, task: Task[T]) -> T:
-        """Runs one task alone to its end; its own deadlines bound it."""
-        try:
-            wait = next(task)
-            while True:
-                polled = select.poll()
-                if wait.sock is not None:
-                    polled.register(wait.sock, wait.events)
-                if wait.ready is None or not wait.ready():
-                    polled.poll(_milliseconds(wait.until - time.monotonic()))
-                wait = task.send(None)
-        except StopIteration as ended:
-            found: T = ended.value
-            return found
-        finally:
-            task.close()
+        """Runs one task to its end, and none of the others of this loop; its own deadlines bound it."""
+        found: list[T] = []
 
-    def _round(self, seconds: float) -> None:
+        def kept() -> Task[None]:
+            found.append((yield from task))
+
+        alone = Loop()
+        try:
+            alone._resume(kept())
+            while not found:
+                alone._round([alone, *(loop for loop in self._all if loop is not self)], _LONGEST)
+        finally:
+            alone.stop()
+        return found[0]
+
+    def _round(self, loops: Sequence[Loop], seconds: float) -> None:
+        """Goes round once, through the tasks of several loops; waits up to `seconds` if none is due."""
+        self._raise_failure()
         now = time.monotonic()
         polled, by_number = select.poll(), {}
-        due: list[Task[object]] = []
-        for task, wait in self._waiting.items():
-            if now >= wait.until or (wait.ready is not None and wait.ready()):
-                due.append(task)
-                continue
-            seconds = min(seconds, wait.until - now)
-            if wait.sock is not None:
-                number = wait.sock.fileno()
-                by_number[number] = task
-                polled.register(number, wait.events)
+        due: list[tuple[Loop, Task[object]]] = []
+        for loop in loops:
+            for task, wait in loop._waiting.items():
+                if now >= wait.until or (wait.ready is not None and wait.ready()):
+                    due.append((loop, task))
+                    continue
+                seconds = min(seconds, wait.until - now)
+                if wait.sock is not None:
+                    number = wait.sock.fileno()
+                    by_number[number] = loop, task
+                    polled.register(number, wait.events)
         for number, _ in polled.poll(0 if due else _milliseconds(seconds)):
             due.append(by_number[number])
-        for task in due:
-            if task in self._waiting:
-                self._resume(task)
+        for loop, task in due:
+            if task in loop._waiting:
+                loop._go_on(task)
+        self._raise_failure()
+
+    def _go_on(self, task: Task[object]) -> None:
+        """Resumes a task; what it raises is kept for the caller of its own loop."""
+        try:
+            self._resume(task)
+        except Exception as failure:
+            self._failure = self._failure or failure
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _resume(self, task: Task[object]) -> None:
         self._waiting.pop(task, None)

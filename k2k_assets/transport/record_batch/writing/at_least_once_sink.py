@@ -13,6 +13,7 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets.transport.record_batch.writing.chunk_writer import ChunkWriter
 from k2k_assets.transport.record_batch.writing.idempotent_producer import IdempotentProducer
@@ -29,14 +30,20 @@ class AtLeastOnceBatchSink(ChunkWriter):
         transactional_id: The slot's id, for the control transactions.
         tactics: What the slot has learned.
         timeout: Seconds that any step may take.
+        loops: As of `BatchProducer`.
     """
 
     def __init__(
-        self, settings: SinkSettings, transactional_id: str, tactics: SlotTactics, timeout: float = SINK_SECONDS
+        self,
+        settings: SinkSettings,
+        transactional_id: str,
+        tactics: SlotTactics,
+        timeout: float = SINK_SECONDS,
+        loops: list[Loop] | None = None,
     ) -> None:
         super().__init__(settings, tactics)
-        self._control = BatchControlWriter(settings, transactional_id, timeout)
-        self._data = IdempotentProducer(settings, timeout)
+        self._control = BatchControlWriter(settings, transactional_id, timeout, loops)
+        self._data = IdempotentProducer(settings, timeout, loops)
         self._has_delivered = False
 
     def open(self) -> None:

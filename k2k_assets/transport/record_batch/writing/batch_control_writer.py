@@ -8,6 +8,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import SINK_SECONDS
 from k2k_assets.transport.record_batch.batches.codecs import LZ4
 from k2k_assets.transport.record_batch.batches.packing import Record, packed
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 
@@ -25,10 +26,17 @@ class BatchControlWriter:
         settings: How brokers are connected to.
         transactional_id: The id of the transactions.
         timeout: Seconds that any step may take.
+        loops: As of `BatchProducer`.
     """
 
-    def __init__(self, settings: SinkSettings, transactional_id: str, timeout: float = SINK_SECONDS) -> None:
-        self._producer = TransactionalProducer(settings, transactional_id, timeout)
+    def __init__(
+        self,
+        settings: SinkSettings,
+        transactional_id: str,
+        timeout: float = SINK_SECONDS,
+        loops: list[Loop] | None = None,
+    ) -> None:
+        self._producer = TransactionalProducer(settings, transactional_id, timeout, loops=loops)
         self._codec = settings.packing.codec
         self._controls: dict[TopicPartition, list[Record]] = {}
 

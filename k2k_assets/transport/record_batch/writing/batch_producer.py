@@ -39,6 +39,7 @@ class BatchProducer(ABC, Generic[K]):
     Args:
         settings: How brokers are connected to.
         timeout: Seconds that any step may take.
+        loops: Those whose tasks go on while it waits, as of `Loop`; None: none.
 
     Attributes:
         transactional_id: The id of its transactions; None: it writes outside transactions.
@@ -50,9 +51,9 @@ class BatchProducer(ABC, Generic[K]):
     identity = ProducerIdentity(-1, -1)
     has_epoch_each = False
 
-    def __init__(self, settings: SinkSettings, timeout: float) -> None:
+    def __init__(self, settings: SinkSettings, timeout: float, loops: list[Loop] | None = None) -> None:
         self._settings, self._timeout = settings, timeout
-        self._loop = Loop()
+        self._loop = Loop(loops)
         self._cluster = MetadataClient(settings.connection)
         self._topics = TargetTopics(self._cluster)
         self._leaders: dict[int, LeaderWriter] = {}
@@ -84,7 +85,7 @@ class BatchProducer(ABC, Generic[K]):
     def close(self) -> None:
         """Drops all connections."""
         self._failure = self._failure or Restart("the producer is closed")
-        self._loop.stop()
+        self._loop.close()
         self._cluster.close()
         self._queued.clear()
         self._leaders.clear()

@@ -10,6 +10,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets.transport.record_batch.writing.chunk_writer import ChunkWriter
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
@@ -25,12 +26,18 @@ class BatchSink(ChunkWriter, BatchControlWriter):
         transactional_id: The slot's id.
         tactics: What the slot has learned.
         timeout: Seconds that any step may take.
+        loops: As of `BatchProducer`.
     """
 
     def __init__(
-        self, settings: SinkSettings, transactional_id: str, tactics: SlotTactics, timeout: float = SINK_SECONDS
+        self,
+        settings: SinkSettings,
+        transactional_id: str,
+        tactics: SlotTactics,
+        timeout: float = SINK_SECONDS,
+        loops: list[Loop] | None = None,
     ) -> None:
-        BatchControlWriter.__init__(self, settings, transactional_id, timeout)
+        BatchControlWriter.__init__(self, settings, transactional_id, timeout, loops)
         ChunkWriter.__init__(self, settings, tactics)
         self._foresight = Foresight()
         self._foreseen: list[Delivery] | None = None

@@ -26,6 +26,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.producer_ids import ProducerIds
@@ -48,10 +49,11 @@ class IdempotentProducer(BatchProducer[Stream]):
     Args:
         settings: How brokers are connected to.
         timeout: Seconds that any step may take.
+        loops: As of `BatchProducer`.
     """
 
-    def __init__(self, settings: SinkSettings, timeout: float) -> None:
-        super().__init__(settings, timeout)
+    def __init__(self, settings: SinkSettings, timeout: float, loops: list[Loop] | None = None) -> None:
+        super().__init__(settings, timeout, loops)
         self._identities: dict[TopicPartition, ProducerIdentity] = {}
         self._streams: dict[Stream, TargetPartition] = {}
 

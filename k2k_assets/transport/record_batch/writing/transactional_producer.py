@@ -15,6 +15,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.errors import ConnectionLost
+from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
 from k2k_assets.transport.record_batch.writing.coordinator import TransactionCoordinator
 from k2k_assets.transport.record_batch.writing.ending_time import EndingTime
@@ -36,6 +37,7 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         timeout: Seconds that any step may take.
         ending_seconds: For so long after a commit, or longer where brokers are slow to end a transaction, partitions
             join the next one by requests.
+        loops: Those whose tasks go on while it waits, as of `Loop`; None: none.
     """
 
     transactional_id: str
@@ -46,8 +48,9 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         transactional_id: str,
         timeout: float,
         ending_seconds: float = ENDING_SECONDS,
+        loops: list[Loop] | None = None,
     ) -> None:
-        super().__init__(settings, timeout)
+        super().__init__(settings, timeout, loops)
         self.transactional_id = transactional_id
         self._ending = EndingTime(ending_seconds)
         self._coordinator = TransactionCoordinator(settings, transactional_id, self._cluster.addresses)

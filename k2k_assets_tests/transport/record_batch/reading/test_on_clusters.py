@@ -163,6 +163,25 @@ def test_what_is_written_while_it_waits_comes_at_once(clusters: KafkaSandbox) ->
     source.close()
 
 
+def test_records_that_come_while_they_gather_are_returned_by_one_poll(clusters: KafkaSandbox) -> None:
+    servers = clusters.source_servers
+    tp = TopicPartition(create_topic(servers, unique("gathered")), 0)
+    source = BatchSource({"bootstrap.servers": servers, "fetch.wait.max.ms": 20_000})
+    source.assign({tp: Position(0)})
+    source.gather(0.0)
+    for n in range(3):  # one fetch each: they would be three polls
+        produce(servers, tp.topic, [b"%d" % n], 0)
+
+        def has_come(count: int = n + 1) -> bool:
+            source.gather(0.05)
+            return source._fetching.queued.records == count
+
+        wait_until(has_come, SECONDS, "the record")
+    (chunk,) = source.poll(100, 0).chunks
+    assert chunk.columns().values() == [b"0", b"1", b"2"]
+    source.close()
+
+
 def test_a_header_name_that_is_not_text_is_told_with_its_record(clusters: KafkaSandbox) -> None:
     servers = clusters.source_servers
     tp = TopicPartition(create_topic(servers, unique("raw")), 0)

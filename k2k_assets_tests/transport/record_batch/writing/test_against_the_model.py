@@ -180,4 +180,6 @@ class TakesDoubtForSuccess(Histories):
 
 def test_a_slot_that_takes_doubt_for_success_is_found_out() -> None:
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(TakesDoubtForSuccess, settings=examples(100, stateful_step_count=40, phases=[Phase.generate]))
+        run_state_machine_as_test(
+            TakesDoubtForSuccess, settings=examples(100, stateful_step_count=40, phases=[Phase.generate])
+        )

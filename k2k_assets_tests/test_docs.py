@@ -107,8 +107,8 @@ def _check_make(arguments: list[str]) -> None:
 
 
 def _check_dagster(arguments: list[str]) -> None:
-    assert arguments == ["dev", "-w", "workspace.yaml"]  # k2k_assets_tests/orchestration/sensors/test_daemon.py runs it
-    assert (ROOT / "workspace.yaml").is_file()
+    # k2k_assets_tests/orchestration/sensors/test_daemon.py runs it
+    assert arguments == ["dev", "-m", "k2k_assets.definitions"]
 
 
 def _check_run_in_a_project(page: str, arguments: list[str]) -> None:

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(60
 PAGE = (Path(__file__).parents[3] / "docs" / "dagster.md").read_text(encoding="utf-8")
 NAMES = AssetNames("orders")
 # Commands of the page that another test runs: `dagster dev` with a daemon, in sensors/test_daemon.py.
-_ELSEWHERE = ["dagster dev -w workspace.yaml"]
+_ELSEWHERE = ["dagster dev -m k2k_assets.definitions"]
 
 
 def _blocks(language: str) -> list[str]:

@@ -51,7 +51,7 @@ class DagsterDev:
         directory: Path,
         environment: dict[str, str],
         names: AssetNames,
-        command: Sequence[str] = ("dagster", "dev", "-w", "workspace.yaml"),
+        command: Sequence[str] = ("dagster", "dev", "-m", "k2k_assets.definitions"),
         place: Path = ROOT,
     ) -> None:
         self.names = names

@@ -6,12 +6,12 @@ import argparse
 import time
 from collections.abc import Callable
 
-from benchmarks import copying, latency, machine, memory, mirror_maker, mirror_runs, pipelines, report, starting
+from benchmarks import copying, forms, latency, machine, memory, mirror_maker, mirror_runs, pipelines, report, starting
 from benchmarks.lab import BROKER_SETTINGS, LOAD_SETTINGS, Lab
 from benchmarks.sampling import require_proc
 from benchmarks.sizes import Sizes, chosen
 
-PARTS = ("copy", "latency", "start", "memory", "mm2")
+PARTS = ("copy", "forms", "latency", "start", "memory", "mm2")
 
 
 def main() -> None:
@@ -59,6 +59,7 @@ def _measure(lab: Lab, sizes: Sizes, parts: list[str]) -> list[str]:
     memories: list[list[str]] = []
     steps: list[tuple[str, list[list[str]], Callable[[Lab, Sizes], list[list[str]]]]] = [
         ("copy", copies, copying.measure),
+        ("forms", copies, forms.measure),
         ("latency", delays, latency.measure),
         ("start", starts, starting.measure),
         ("memory", memories, memory.measure),

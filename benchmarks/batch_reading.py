@@ -37,6 +37,7 @@ _LIMIT = 1000
 _SECONDS = 300.0
 _CHUNK = 10_000
 _MOST_QUEUED = 150_000
+_HEADERS = [("trace", b"0123456789abcdef")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +49,23 @@ class Written:
         records: Number of records.
         size: Bytes of each value.
         codec: How they are compressed.
+        batch: Records of a batch; fewer if they are more than 256 KB.
+        of_words: Whether they can be compressed, to about a third; else they are random letters.
+        with_headers: Whether each record has a header.
     """
 
     title: str
     records: int
     size: int
     codec: str = "none"
+    batch: int = 100_000
+    of_words: bool = False
+    with_headers: bool = False
 
     @property
     def topic(self) -> str:
         """Its name."""
-        return f"reading-{self.size}-{self.codec}"
+        return f"reading-{self.size}-{self.codec}-{self.batch}{'-headers' if self.with_headers else ''}"
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -109,17 +116,28 @@ def write(servers: str, written: Written) -> None:
     Raises:
         TimeoutError: The broker does not take it.
     """
-    producer = Producer({"bootstrap.servers": servers, **LOAD_SETTINGS, "compression.type": written.codec})
-    rng, deadline = random.Random(written.records), Deadline(_SECONDS)
-    letters = "".join(rng.choices(string.ascii_letters, k=1_000_000)).encode()
+    own = {"compression.type": written.codec, "batch.num.messages": written.batch}
+    producer = Producer({"bootstrap.servers": servers, **LOAD_SETTINGS, **own})
+    text, deadline = _text(written), Deadline(_SECONDS)
+    headers = _HEADERS if written.with_headers else []
+    step = written.size + 9 if written.of_words else 97  # what overlaps would be compressed as a repetition
     for number, first in enumerate(range(0, written.records, _CHUNK)):
         for n in range(min(_CHUNK, written.records - first)):
-            at = (n * 97) % (len(letters) - written.size)
-            producer.produce(written.topic, letters[at : at + written.size], None, number % PARTITIONS)
+            at = (n * step) % (len(text) - written.size)
+            value, partition = text[at : at + written.size], number % PARTITIONS
+            producer.produce(written.topic, value, None, partition, None, None, 0, headers)
         while len(producer) > _MOST_QUEUED and not deadline.expired():
             producer.poll(0.01)
     if producer.flush(deadline.remaining()):
         raise TimeoutError(f"the source did not take {written.title} within {_SECONDS:g} s")
+
+
+def _text(written: Written) -> bytes:
+    rng = random.Random(written.records)
+    if not written.of_words:
+        return "".join(rng.choices(string.ascii_letters, k=1_000_000)).encode()
+    words = [rng.randbytes(6).hex().encode() for _ in range(500)]
+    return b" ".join(rng.choices(words, k=80_000))
 
 
 def _read(source: Source, written: Written, look: Callable[[Chunk], object]) -> None:

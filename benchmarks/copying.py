@@ -64,7 +64,7 @@ def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
         for settings in _variants():
             for load in sizes.loads:
                 runs = [copy(lab, driver, load, settings) for _ in range(sizes.repeat)]
-                rows.append(row(f"k2k, batchSize {settings.batch_size}", load, settings.mode, runs, _note(runs)))
+                rows.append(row(f"k2k, batchSize {settings.batch_size}", load, settings.mode, runs, note(runs)))
                 say(table(HEADERS, rows[-1:]) if len(rows) == 1 else table(HEADERS, rows[-1:]).splitlines()[-1])
     return rows
 
@@ -123,7 +123,8 @@ def _variants() -> list[Settings]:
     return [Settings(once, size) for size in (LARGE, DEFAULT) for once in (True, False)]
 
 
-def _note(runs: list[Copied]) -> str:
+def note(runs: list[Copied]) -> str:
+    """Transactions, slots and memory of the runs of a row."""
     last = runs[-1]
     rss = " + ".join(f"{max(p.rss for p in at):.0f}" for at in zip(*(run.peaks for run in runs), strict=False))
     return f"{last.transactions} transactions in {last.slots} slots, worker RSS {rss} MB"

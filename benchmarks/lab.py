@@ -33,6 +33,7 @@ LOAD_SETTINGS: dict[str, object] = {
     "queue.buffering.max.kbytes": 512 * 1024,
     "delivery.report.only.error": True,
 }
+_HEADERS = [("trace", b"0123456789abcdef")]
 _CHUNK = 10_000
 _MOST_QUEUED = 150_000
 _LOAD_SECONDS = 300.0
@@ -86,25 +87,39 @@ class Lab:
         self._loaded.discard(load)
 
     def write(self, load: Load) -> None:
-        """Appends a load to its topic: random letters, no keys, evenly over the partitions.
+        """Appends a load to its topic: random letters or words, no keys, evenly over the partitions.
 
         Raises:
             TimeoutError: The broker does not take them.
         """
-        producer = Producer({"bootstrap.servers": self.sandbox.source_servers, **LOAD_SETTINGS})
+        own = {"compression.type": load.codec, "batch.num.messages": load.batch}
+        producer = Producer({"bootstrap.servers": self.sandbox.source_servers, **LOAD_SETTINGS, **own})
         deadline = Deadline(_LOAD_SECONDS)
         rng = random.Random(load.records)
-        letters = "".join(rng.choices(string.ascii_letters, k=1_000_000 + load.size)).encode()
+        text = _letters(rng, load) if load.codec == "none" else _words(rng, load)
+        step = 1 if load.codec == "none" else load.size  # an overlap would be compressed as a repetition
+        headers = _HEADERS if load.with_headers else []
         chunk = min(_CHUNK, -(-load.records // load.partitions))
         for number, first in enumerate(range(0, load.records, chunk)):
-            starts = range(rng.randrange(900_000), 1_000_000)[: min(chunk, load.records - first)]
-            values = [load.prefix + letters[start : start + load.size - len(load.prefix)] for start in starts]
+            start, count = rng.randrange(900_000), min(chunk, load.records - first)
+            starts = [(start + step * n) % 1_000_000 for n in range(count)]
+            values = [load.prefix + text[start : start + load.size - len(load.prefix)] for start in starts]
             arguments = (repeat(load.topic), values, repeat(None), repeat(number % load.partitions))
-            deque(map(producer.produce, *arguments), maxlen=0)
+            more = (repeat(None), repeat(None), repeat(0), repeat(headers))
+            deque(map(producer.produce, *arguments, *more), maxlen=0)
             while len(producer) > _MOST_QUEUED and not deadline.expired():
                 producer.poll(0.01)
         if producer.flush(deadline.remaining()):
             raise TimeoutError(f"the source did not take {load.title} within {_LOAD_SECONDS:g} s")
+
+
+def _letters(rng: random.Random, load: Load) -> bytes:
+    return "".join(rng.choices(string.ascii_letters, k=1_000_000 + load.size)).encode()
+
+
+def _words(rng: random.Random, load: Load) -> bytes:
+    words = [rng.randbytes(6).hex().encode() for _ in range(500)]
+    return b" ".join(rng.choices(words, k=(1_000_000 + load.size) // 12))
 
 
 def create_topic(cluster: Cluster, topic: str, partitions: int) -> None:

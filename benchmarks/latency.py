@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from benchmarks.driver_process import DriverProcess
 from benchmarks.lab import Lab, create_topic, delete_run, delete_topics
-from benchmarks.pipelines import Settings, write_pipeline
+from benchmarks.pipelines import BATCHES, Settings, write_pipeline
 from benchmarks.report import say, table
 from benchmarks.sizes import Sizes
 from k2k_assets.core.deadline import Deadline, wait_until
@@ -68,12 +68,12 @@ _BROKERS_WARM_UP_SECONDS = 60
 
 
 def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
-    """Rows of the table of latencies: both modes of this project, running continuously."""
+    """Rows of the table of latencies: both modes of this project and both forms, running continuously."""
     rows: list[list[str]] = []
-    modes = (Settings(exactly_once=True), Settings(exactly_once=False))
+    modes = (Settings(exactly_once=True), Settings(exactly_once=True, form=BATCHES), Settings(exactly_once=False))
     with DriverProcess(lab.folder / "latency-driver.log") as driver:
         for number, (rate, settings) in enumerate([(_WARM_UP, modes[0]), *product(RATES, modes)]):
-            run = f"latency-{number}-{rate.per_second}-{settings.mode.replace(' ', '-')}"
+            run = f"latency-{number}"
             create_topic(lab.source, TOPIC, rate.partitions)
             driver.start(write_pipeline(lab, run, TOPIC, settings), continuous=True)
             seconds = sizes.seconds if number else _BROKERS_WARM_UP_SECONDS
@@ -81,7 +81,7 @@ def measure(lab: Lab, sizes: Sizes) -> list[list[str]]:
             driver.stop()
             driver.result(_ARRIVAL_SECONDS)
             mapping = _mapping(lab, f"{run}.mappings", sizes.seconds)
-            shown = [*row("k2k", settings.mode, rate, seen)[:-2], *mapping]
+            shown = [*row(f"k2k by {settings.form}", settings.mode, rate, seen)[:-2], *mapping]
             delete_run(lab, run)
             delete_topics(lab.source, [TOPIC])
             if number:

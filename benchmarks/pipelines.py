@@ -14,6 +14,7 @@ from k2k_assets.transport.librdkafka import source as librdkafka_source
 
 LARGE, DEFAULT = 100_000, 1000
 MASTER = "local[2]"
+RECORDS, BATCHES = "records", "batches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ class Settings:
         client_statistics: `metrics.clientStatistics`; empty: none.
         bytes_per_second: `throttle.bytesPerSecond`; None: no limit.
         sections: More sections of the file; those that are there already get their keys.
+        form: `transport.form`.
+        codec: `compression.type` of the target's producer.
+        keeps_headers: Whether headers are copied.
     """
 
     exactly_once: bool
@@ -35,6 +39,9 @@ class Settings:
     client_statistics: str = ""
     bytes_per_second: int | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
+    form: str = RECORDS
+    codec: str = "none"
+    keeps_headers: bool = True
 
     @property
     def mode(self) -> str:
@@ -57,7 +64,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
         "features": {
             "exactlyOnce": on if settings.exactly_once else "disabled",
             "offsetMapping": on,
-            "headerReplication": on,
+            "headerReplication": on if settings.keeps_headers else "disabled",
             "keepRecordCreationTimestamp": on,
             "autoCreateTopics": on,
             "autoCreateControlTopics": on,
@@ -71,7 +78,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
         "target": {
             "kafka": {
                 "common": {"bootstrap.servers": lab.sandbox.target_servers},
-                "producer": {"compression.type": "none"},
+                "producer": {"compression.type": settings.codec},
             }
         },
         "coordination": {
@@ -85,6 +92,7 @@ def write_pipeline(lab: Lab, run: str, topic: str, settings: Settings) -> Path:
             {"source": {"topic": [topic]}},
             {"sink": {"topic": {"prefix": f"{run}."}, "partition": "source"}},
         ],
+        "transport": {"form": settings.form},
         "metrics": {"clientStatistics": settings.client_statistics} if settings.client_statistics else {},
         "throttle": {"bytesPerSecond": settings.bytes_per_second} if settings.bytes_per_second else {},
         "spark": {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+_WHOLE_BATCHES = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -15,6 +17,9 @@ class Load:
         records: How many.
         partitions: In how many partitions.
         prefix: The first bytes of each value.
+        batch: Records of a batch, as far as 256 KB hold so many.
+        codec: How they are compressed; if at all, they are words, which shrink to a third, not random letters.
+        with_headers: Whether each record has a header, which is not copied.
     """
 
     topic: str
@@ -22,12 +27,18 @@ class Load:
     records: int
     partitions: int = 4
     prefix: bytes = b""
+    batch: int = _WHOLE_BATCHES
+    codec: str = "none"
+    with_headers: bool = False
 
     @property
     def title(self) -> str:
         """As tables name it."""
         unit = f"{self.size / 1000:g} KB" if self.size >= 1000 else f"{self.size} B"
-        return f"{self.records / 1e6:g}M x {unit}"
+        how = f" {self.codec}" if self.codec != "none" else ""
+        how += f", {self.batch} a batch" if self.batch < _WHOLE_BATCHES else ""
+        how += ", headers left out" if self.with_headers else ""
+        return f"{self.records / 1e6:g}M x {unit}{how}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,7 @@ class Sizes:
 
     Attributes:
         loads: To be copied.
+        shaped: To be copied in large transactions exactly once, in both forms.
         warm_up: To be copied once before.
         repeat: How often each copy is measured; the median is shown.
         memory: To be copied while memory is watched.
@@ -47,6 +59,7 @@ class Sizes:
     """
 
     loads: tuple[Load, ...]
+    shaped: tuple[Load, ...]
     warm_up: Load
     repeat: int
     memory: tuple[Load, ...]
@@ -59,6 +72,12 @@ class Sizes:
 
 FULL = Sizes(
     loads=(Load("bench-100", 100, 8_000_000), Load("bench-1000", 1000, 2_000_000)),
+    shaped=(
+        Load("bench-lz4", 1000, 1_000_000, batch=47, codec="lz4"),
+        Load("bench-four", 1000, 400_000, batch=4),
+        Load("bench-one", 1000, 200_000, batch=1),
+        Load("bench-headers", 100, 4_000_000, with_headers=True),
+    ),
     warm_up=Load("bench-warm-up", 100, 1_000_000),
     repeat=3,
     memory=(
@@ -79,6 +98,11 @@ FULL = Sizes(
 
 QUICK = Sizes(
     loads=(Load("bench-100", 100, 400_000), Load("bench-1000", 1000, 100_000)),
+    shaped=(
+        Load("bench-lz4", 1000, 100_000, batch=47, codec="lz4"),
+        Load("bench-one", 1000, 20_000, batch=1),
+        Load("bench-headers", 100, 200_000, with_headers=True),
+    ),
     warm_up=Load("bench-warm-up", 100, 100_000),
     repeat=1,
     memory=(Load("memory-200000-1", 100, 200_000, 1), Load("memory-large-1", 1000, 200_000, 1)),

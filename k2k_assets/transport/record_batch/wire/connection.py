@@ -22,7 +22,7 @@ from k2k_assets.transport.record_batch.errors import (
 from k2k_assets.transport.record_batch.wire import control_messages as messages
 from k2k_assets.transport.record_batch.wire import fetch_messages
 from k2k_assets.transport.record_batch.wire.control_messages import ASKED_VERSIONS, SpokenVersions
-from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader
+from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, old_text
 from k2k_assets.transport.record_batch.wire.resolver import resolved
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, Task, Wait
@@ -36,6 +36,8 @@ SMALL_ANSWER = 16 * 1024 * 1024
 _REAUTHENTICATE_AFTER = 0.85
 # A long answer over a slow line may take longer than a short one: it comes with so many bytes a second at least.
 _SLOWEST = 50_000
+# Of a long answer so much has to be there before somebody is woken to take it.
+_WORTH_WAKING = 512 * 1024
 
 
 class BrokerConnection:
@@ -55,7 +57,9 @@ class BrokerConnection:
         self._settings = settings
         self._sock: socket.socket | None = None
         self._correlation = 0
+        self._client = old_text(settings.client_id)
         self._sign_in_at = float("inf")
+        self._wakes_from = 1
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
@@ -130,6 +134,16 @@ class BrokerConnection:
             ConnectionLost: It is closed.
         """
         return self._opened()
+
+    def wake_from(self, count: int) -> None:
+        """Lets `poll` tell of the socket when so many bytes are there, or its buffer is full, or no more will come.
+
+        It changes nothing where the connection is encrypted: bytes of answers are not those of the socket then.
+        """
+        sock = self._opened()
+        if count != self._wakes_from and not isinstance(sock, ssl.SSLSocket):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._wakes_from = count
 
     def close(self) -> None:
         """Closes it at once."""
@@ -270,8 +284,7 @@ class BrokerConnection:
 
     def _header(self, api: int, version: int, flexible: bool) -> tuple[int, bytes]:
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        client = self._settings.client_id.encode()
-        header = _HEADER.pack(api, version, self._correlation) + struct.pack(">h", len(client)) + client
+        header = _HEADER.pack(api, version, self._correlation) + self._client
         return self._correlation, header + (NO_TAGS if flexible else b"")
 
     def _send(self, content: bytes, deadline: float) -> Task[None]:
@@ -296,6 +309,7 @@ class BrokerConnection:
         # Not zeroed, so that pages are taken only as they are filled: a mere claim costs no memory.
         frame = np.empty(length, np.uint8).data
         yield from self._fill(frame, deadline)
+        self.wake_from(1)
         return frame
 
     def _fill(self, space: memoryview, deadline: float) -> Task[None]:
@@ -307,7 +321,13 @@ class BrokerConnection:
                     raise ConnectionLost(f"{self}: the broker has closed the connection")
                 space = space[count:]
                 deadline += count / _SLOWEST
-            except (BlockingIOError, ssl.SSLWantReadError):
+            except BlockingIOError:
+                if len(space) >= _WORTH_WAKING:
+                    self.wake_from(_WORTH_WAKING)
+                elif self._wakes_from > 1:
+                    self.wake_from(len(space))
+                yield from self._wait(READ, deadline)
+            except ssl.SSLWantReadError:
                 yield from self._wait(READ, deadline)
             except ssl.SSLWantWriteError:
                 yield from self._wait(WRITE, deadline)

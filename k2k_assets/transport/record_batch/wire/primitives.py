@@ -75,6 +75,10 @@ class Reader:
         self._at += size
         return self._content[self._at - size : self._at]
 
+    def peek(self, size: int) -> memoryview | None:
+        """The next bytes, which are not passed over; None if there are fewer."""
+        return self._content[self._at : self._at + size] if size <= self.left else None
+
     def varint(self) -> int:
         """An unsigned number of up to 32 bits."""
         value = 0

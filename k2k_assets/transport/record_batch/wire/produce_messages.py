@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, optional_text, text, varint
+from k2k_assets.transport.record_batch.wire.primitives import (
+    NO_ARRAY,
+    NO_TAGS,
+    Reader,
+    optional_text,
+    text,
+    varint,
+)
 
 OLDEST, NEWEST = 9, 13
 """The versions that are spoken here."""
@@ -26,6 +33,9 @@ JOINING = 12
 WITH_TOPIC_IDS = 13
 _HEAD = struct.Struct(">hi")
 _INDEX = struct.Struct(">i")
+# What is answered about a batch that was appended: append time and log start are skipped; no refusals, words and tags.
+_APPENDED = struct.Struct(">ihq16x3s")
+_NOTHING_ELSE = NO_ARRAY + b"\0" + NO_TAGS
 _ALL_REPLICAS = -1
 _CURRENT_LEADER = 0
 
@@ -139,6 +149,12 @@ def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
         return each
 
     def partition(topic: str | bytes) -> ProducedPartition:
+        usual = reader.peek(_APPENDED.size)
+        if usual is not None:
+            index, code, base, rest = _APPENDED.unpack(usual)
+            if not code and rest == _NOTHING_ELSE:
+                reader.view(_APPENDED.size)
+                return ProducedPartition(topic, index, code, base, [])
         index, code, base = reader.int32(), reader.int16(), reader.int64()
         reader.int64()  # append time
         reader.int64()  # log start

@@ -17,7 +17,10 @@ from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, Task, Wait
 
 _LENGTH = struct.Struct(">i")
 _RECEIVED_AT_ONCE = 64 * 1024
-_PIECES_AT_ONCE = 64
+_PIECES_AT_ONCE = 256
+_SENT_AT_ONCE = 512 * 1024
+# So large a part of the answers that have to come is worth going round for.
+_WORTH_WAKING = 4
 # So many turns of sending and receiving come before other tasks have theirs.
 _TURNS = 8
 _FOREVER = float("inf")
@@ -33,6 +36,7 @@ class BrokerRequest:
         pieces: Its body.
         size: Bytes of the body.
         on_answer: Gets the body of the answer; what it raises ends the pipeline.
+        least_answer: Fewer bytes no answer has.
     """
 
     api: int
@@ -40,6 +44,7 @@ class BrokerRequest:
     pieces: list[Piece]
     size: int
     on_answer: Callable[[memoryview], None]
+    least_answer: int = 0
 
 
 class RequestQueue(Protocol):
@@ -70,7 +75,8 @@ class RequestPipeline:
     def __init__(self, connection: BrokerConnection, requests: RequestQueue) -> None:
         self._connection, self._requests = connection, requests
         self._unsent: deque[Piece] = deque()
-        self._expected: deque[tuple[int, Callable[[memoryview], None]]] = deque()
+        self._expected: deque[tuple[int, BrokerRequest]] = deque()
+        self._expected_bytes = 0
         self._received = bytearray()
 
     @property
@@ -101,17 +107,26 @@ class RequestPipeline:
     def _wait(self, moved: bool) -> Wait:
         if moved:
             return Wait(0.0)
+        self._connection.wake_from(self._worth_waking())
         events = READ | WRITE if self._unsent else READ
         until = self._requests.not_before if self._requests.has_request() else _FOREVER
         if until <= time.monotonic():
             until = _FOREVER  # the credentials come first, or the socket is full
         return Wait(until, self._connection.sock, events, ready=self._may_take)
 
+    def _worth_waking(self) -> int:
+        """Bytes of answers that are worth going round for, a power of two."""
+        if len(self._expected) <= 2 * _WORTH_WAKING:
+            return 1
+        return 1 << max(0, (self._expected_bytes // _WORTH_WAKING).bit_length() - 1)
+
     def _may_take(self) -> bool:
+        return not self._unsent and self._is_next_one_due()
+
+    def _is_next_one_due(self) -> bool:
         requests = self._requests
         return (
-            not self._unsent
-            and requests.has_request()
+            requests.has_request()
             and requests.not_before <= time.monotonic()
             and (self.is_idle or not self._connection.has_to_sign_in)
         )
@@ -121,9 +136,11 @@ class RequestPipeline:
         moved = False
         while True:
             if not self._unsent:
-                if not self._may_take() or self._connection.has_to_sign_in:
+                size = 0
+                while size < _SENT_AT_ONCE and self._is_next_one_due() and not self._connection.has_to_sign_in:
+                    size += self._take()
+                if not size:
                     return moved
-                self._take()
             sock = self._connection.sock
             try:
                 if isinstance(sock, ssl.SSLSocket):
@@ -135,11 +152,13 @@ class RequestPipeline:
             moved = True
             self._sent(count)
 
-    def _take(self) -> None:
+    def _take(self) -> int:
         request = self._requests.next_request()
         correlation, header = self._connection.header(request.api, request.version, request.size)
-        self._expected.append((correlation, request.on_answer))
+        self._expected.append((correlation, request))
+        self._expected_bytes += request.least_answer
         self._unsent += [header, *(piece for piece in request.pieces if len(piece))]
+        return len(header) + request.size
 
     def _sent(self, count: int) -> None:
         unsent = self._unsent
@@ -179,6 +198,7 @@ class RequestPipeline:
                 return
             answer = memoryview(bytes(received[_LENGTH.size : end]))
             del received[:end]
-            correlation, on_answer = self._expected[0]
-            on_answer(body_of(answer, correlation))
+            correlation, request = self._expected[0]
+            request.on_answer(body_of(answer, correlation))
+            self._expected_bytes -= request.least_answer
             self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

@@ -29,6 +29,8 @@ from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBa
 K = TypeVar("K")
 WINDOW = 16 * 1024 * 1024
 """Bytes that may wait for their answers."""
+# Who has had to wait for room goes on when there is some: else it would wait again for each batch.
+_WINDOW_WITH_ROOM = WINDOW * 3 // 4
 # Less than this waits for more, or for the end of the transaction.
 _SENT_AT_ONCE = 256 * 1024
 
@@ -91,16 +93,20 @@ class BatchProducer(ABC, Generic[K]):
         self._leaders.clear()
 
     def _queue(self, key: K, queued: QueuedBatch) -> None:
+        if self._failure is not None:
+            raise self._failure
+        size = queued.batch.size
+        self._queued.setdefault(key, []).append(queued)
+        self._queued_bytes += size
+        self._outstanding += size
+        if self._queued_bytes < _SENT_AT_ONCE and self._outstanding <= WINDOW:
+            return
         with self._step():
-            size = queued.batch.size
-            self._queued.setdefault(key, []).append(queued)
-            self._queued_bytes += size
-            self._outstanding += size
-            if self._queued_bytes >= _SENT_AT_ONCE:
-                self._send()
-                self._loop.run(0, self._has_room)
-            if not self._has_room():
+            self._send()
+            if self._outstanding > WINDOW:
                 self._await(self._has_room)
+            else:
+                self._loop.run(0, self._has_room)
 
     def _taken(self) -> dict[K, list[QueuedBatch]]:
         """What is queued; it is not, any more."""
@@ -115,7 +121,7 @@ class BatchProducer(ABC, Generic[K]):
         return not self._outstanding
 
     def _has_room(self) -> bool:
-        return self._outstanding <= WINDOW
+        return self._outstanding <= _WINDOW_WITH_ROOM
 
     def _await(self, done: Callable[[], bool]) -> None:
         self._loop.run(self._timeout, done)

@@ -29,6 +29,8 @@ _BROKER_SECONDS = 30.0
 _SEQUENCES = 0x7FFFFFFF
 _BEFORE_JOINING = messages.JOINING - 1
 _FOREVER = float("inf")
+# What is answered about a batch at least.
+_LEAST_ANSWER = 33
 
 
 class Transaction(Protocol):
@@ -138,7 +140,8 @@ class LeaderWriter:
         active.extend(again)
         version = self._version
         pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
-        return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent))
+        least = len(sent) * _LEAST_ANSWER
+        return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent), least)
 
     def _name(self, partition: TargetPartition) -> str | bytes:
         return partition.topic_id if self._version >= messages.WITH_TOPIC_IDS else partition.tp.topic

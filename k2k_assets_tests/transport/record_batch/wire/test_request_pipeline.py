@@ -19,6 +19,7 @@ from k2k_assets_tests.support.brokers.kafka import SECONDS
 from k2k_assets_tests.support.brokers.kafka_frames import read_frame
 
 API, VERSION = 0, 12
+LEAST_ANSWER = 10
 
 
 class Requests:
@@ -40,7 +41,7 @@ class Requests:
 
     def next_request(self) -> BrokerRequest:
         pieces = self.waiting.popleft()
-        return BrokerRequest(API, VERSION, pieces, sum(map(len, pieces)), self._take)
+        return BrokerRequest(API, VERSION, pieces, sum(map(len, pieces)), self._take, least_answer=LEAST_ANSWER)
 
     def _take(self, answer: memoryview) -> None:
         if self.refuses:
@@ -51,9 +52,9 @@ class Requests:
 class Line:
     """A pipeline, and the broker's end of its connection."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, ends: tuple[socket.socket, socket.socket] | None) -> None:
         self.connection = BrokerConnection(("broker", 1), settings_of({"bootstrap.servers": "broker:1"}))
-        self.connection._sock, self.broker = socket.socketpair()
+        self.connection._sock, self.broker = ends or socket.socketpair()
         self.connection._sock.setblocking(False)
         self.broker.settimeout(SECONDS)
         self.pipeline = RequestPipeline(self.connection, requests)
@@ -69,14 +70,20 @@ class Line:
 
 
 @contextmanager
-def _line(requests: Requests) -> Iterator[Line]:
-    line = Line(requests)
+def _line(requests: Requests, ends: tuple[socket.socket, socket.socket] | None = None) -> Iterator[Line]:
+    line = Line(requests, ends)
     try:
         yield line
     finally:
         line.loop.stop()
         line.connection.close()
         line.broker.close()
+
+
+def _over_tcp() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        return client, server.accept()[0]
 
 
 def _answer_to(request: bytes, body: bytes) -> bytes:
@@ -98,6 +105,21 @@ def test_requests_go_without_waiting_and_answers_come_in_order_in_any_pieces() -
         line.loop.run(SECONDS, lambda: len(requests.answers) == 3)
         assert requests.answers == [b"to 0", b"to 1", b"to 2"]
         assert line.pipeline.is_idle
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 200])
+def test_of_many_answers_the_last_one_is_taken_too(at_once: int) -> None:
+    """Nobody is woken for each answer while many have to come; none of them may be waited for in vain."""
+    requests = Requests([[b"%d" % n] for n in range(200)])
+    with _line(requests, _over_tcp()) as line:
+        line.start()
+        line.loop.run(0, lambda: True)
+        answers = [_answer_to(line.received(), b"to %d" % n) for n in range(200)]
+        for n in range(0, 200, at_once):
+            line.broker.sendall(b"".join(answers[n : n + at_once]))
+            line.loop.run(0, lambda: True)
+        line.loop.run(SECONDS, lambda: len(requests.answers) == 200)
+        assert requests.answers == [b"to %d" % n for n in range(200)]
 
 
 def test_a_request_that_is_larger_than_the_socket_takes_comes_whole() -> None:

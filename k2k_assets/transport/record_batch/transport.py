@@ -34,7 +34,8 @@ class BatchTransport:
         self._loops: list[Loop] = []
 
     def open_source(self, buffer_bytes: int | None = None) -> Source:
-        return BatchSource(self._pipeline.client_properties("source", "consumer"), buffer_bytes, self._loops)
+        properties = self._pipeline.client_properties("source", "consumer")
+        return BatchSource(properties, buffer_bytes, self._loops, joins_small=True)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         is_exactly_once = self._pipeline.features.exactly_once

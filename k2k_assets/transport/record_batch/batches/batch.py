@@ -33,8 +33,21 @@ CODEC_BITS, BROKERS_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
 """Of the attributes."""
 _LARGEST_OFFSET = 2**63 - 1
 NO_PRODUCER = -1
+SMALL_BYTES, SMALL_LARGEST = 4 * 1024, 32 * 1024
+"""A batch of less than the first, or of less than the second and few records, is small."""
+_FEW_RECORDS = 24
 # Decoded, a record takes some hundred bytes, and one of nothing is seven. librdkafka's own producer writes no more.
 _MOST_RECORDS = 1_000_000
+
+
+def is_small(size: int, records: int) -> bool:
+    """Whether a batch that is not compressed costs less to join with others than to send by itself.
+
+    Args:
+        size: Its bytes.
+        records: Number of its records.
+    """
+    return size < SMALL_BYTES or (records <= _FEW_RECORDS and size < SMALL_LARGEST)
 
 
 class RecordBatch(NamedTuple):
@@ -103,6 +116,11 @@ def size_at(content: memoryview, at: int) -> int | None:
     if length < HEADER - _PREFIX or base < 0:
         raise Unreadable(f"a batch of {length} bytes at offset {base}", base)
     return int(length) + _PREFIX
+
+
+def base_at(content: memoryview, at: int) -> int:
+    """The first offset of the batch that begins there."""
+    return int(_LENGTH.unpack_from(content, at)[0])
 
 
 def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from k2k_assets.transport.record_batch.batches.batch import BROKERS_TIME, CODEC_BITS, HEADER, RecordBatch
+from k2k_assets.transport.record_batch.batches.batch import (
+    BROKERS_TIME,
+    CODEC_BITS,
+    HEADER,
+    SMALL_BYTES,
+    RecordBatch,
+    is_small,
+)
 from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.batches.compression import compressed
@@ -15,8 +22,8 @@ from k2k_assets.transport.record_batch.batches.record_index import have_headers
 from k2k_assets.transport.record_batch.batches.sections import HeaderRules
 from k2k_assets.transport.record_batch.errors import Unreadable
 
-SMALL_BYTES = 4096
-"""A batch of less is joined with others, if it is not compressed."""
+_VERY_FEW = 10
+"""A small batch of so many records is joined with others although it is compressed."""
 
 
 class BatchRewriter:
@@ -50,8 +57,12 @@ class BatchRewriter:
             content: bytes | None = None
             attributes, records = batch.attributes, batch.records  # small batches come by the thousand
             if may_pass and not attributes & BROKERS_TIME and batch.end - batch.base == records == len(offsets):
-                if not attributes & CODEC_BITS and batch.size < SMALL_BYTES:
-                    join(Member(each, batch.payload, may_pass=True))
+                if not attributes & CODEC_BITS:
+                    if is_small(HEADER + len(batch.payload), records):
+                        join(Member(each, batch.payload, may_pass=True))
+                        continue
+                elif records <= _VERY_FEW and len(batch.payload) < SMALL_BYTES:
+                    join(Member(each, _content(batch), may_pass=True))
                     continue
                 if not self._keeps_headers:
                     content = _content(batch)

@@ -8,10 +8,10 @@ from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import OffsetOutOfRange, RecordsDeleted, SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.batches.columns import arrived
+from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, arrived
 from k2k_assets.transport.record_batch.errors import Unreadable
 from k2k_assets.transport.record_batch.reading.leadership import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
-from k2k_assets.transport.record_batch.reading.partitions import NOTHING, QueueSize, ReadPartition, SeenEnd
+from k2k_assets.transport.record_batch.reading.partitions import NOTHING, QueueSize, ReadPartition, SeenEnd, size_of
 from k2k_assets.transport.record_batch.reading.walk import Walked, walk
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchedPartition
 
@@ -35,12 +35,13 @@ _ELSEWHERE = frozenset(
 )
 
 
-def take(partition: ReadPartition, fetched: FetchedPartition) -> QueueSize:
+def take(partition: ReadPartition, fetched: FetchedPartition, joins_small: bool = False) -> QueueSize:
     """Queues what was read; every error but `OFFSET_OUT_OF_RANGE`, which needs a further question.
 
     Args:
         partition: The partition.
         fetched: The answer to the question for its position.
+        joins_small: Whether many small batches are handed out as one.
 
     Returns:
         The size of what was queued.
@@ -58,19 +59,22 @@ def take(partition: ReadPartition, fetched: FetchedPartition) -> QueueSize:
         partition.stop(SourceDiverged(partition.tp, partition.position, fetched.diverging))
         return NOTHING
     stable = fetched.stable if fetched.stable >= 0 else fetched.high_watermark
-    return _queue(partition, walk(fetched.records, partition.position, stable, fetched.aborted), stable)
+    walked = walk(fetched.records, partition.position, stable, fetched.aborted, joins_small)
+    return _queue(partition, walked, stable)
 
 
 def _queue(partition: ReadPartition, walked: Walked, stable: int) -> QueueSize:
-    position, fault, size = partition.position, walked.fault, NOTHING
+    position, fault = partition.position, walked.fault
+    wanted: list[ArrivedBatch] = []
     try:
         for batch in walked.batches:
             found = arrived(batch, position)
             if found is not None:
-                partition.queue.append(found)
-                size = size.with_batch(found)
+                wanted.append(found)
     except Unreadable as unreadable:
         fault = unreadable
+    partition.queue += wanted
+    size = size_of(wanted)
     if isinstance(fault, Unreadable):
         at = fault.offset if fault.offset >= 0 else walked.position
         partition.stop(BatchUnreadable(partition.tp, at, fault.words))

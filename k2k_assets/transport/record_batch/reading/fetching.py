@@ -13,7 +13,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
 from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, out_of_range, take
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
-from k2k_assets.transport.record_batch.reading.partitions import NOBODY, NOTHING, QueueSize, ReadPartition
+from k2k_assets.transport.record_batch.reading.partitions import NOBODY, NOTHING, ReadPartition
 from k2k_assets.transport.record_batch.wire import control_messages as messages
 from k2k_assets.transport.record_batch.wire import fetch_messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
@@ -41,17 +41,24 @@ class Fetching:
         loop: Runs the tasks.
         cluster: Tells who leads.
         partitions: What is read; their queues are filled.
+        joins_small: Whether many small batches are handed out as one.
 
     Attributes:
         queued: How much is in their queues; who takes something out notes it here.
     """
 
     def __init__(
-        self, settings: SourceSettings, loop: Loop, cluster: MetadataClient, partitions: Iterable[ReadPartition]
+        self,
+        settings: SourceSettings,
+        loop: Loop,
+        cluster: MetadataClient,
+        partitions: Iterable[ReadPartition],
+        joins_small: bool = False,
     ) -> None:
         self.queued = NOTHING
         self._settings, self._loop, self._cluster = settings, loop, cluster
         self._partitions = {partition.tp: partition for partition in partitions}
+        self._joins_small = joins_small
         self._nodes: set[int] = set()
         self._turn = 0
 
@@ -142,8 +149,7 @@ class Fetching:
                 log_ends = yield from _log_ends(connection, wanted.tp)
                 partition.stop(out_of_range(wanted.tp, wanted.offset, log_ends))
             else:
-                added = take(partition, each)
-                self.queued = QueueSize(self.queued.records + added.records, self.queued.bytes_ + added.bytes_)
+                self.queued = self.queued.plus(take(partition, each, self._joins_small))
 
     def _limits(self) -> FetchLimits:
         """How much one leader is asked for, so that the answers of all together are not many times what is queued."""

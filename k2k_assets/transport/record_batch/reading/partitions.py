@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.errors import NotByBatches
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchPosition
@@ -24,16 +26,25 @@ class QueueSize(NamedTuple):
     records: int
     bytes_: int
 
-    def with_batch(self, arrived: ArrivedBatch) -> QueueSize:
-        """With one more batch."""
-        return QueueSize(self.records + len(arrived.offsets), self.bytes_ + arrived.batch.size)
+    def plus(self, other: QueueSize) -> QueueSize:
+        """Both together."""
+        return QueueSize(self.records + other.records, self.bytes_ + other.bytes_)
 
-    def without_batch(self, arrived: ArrivedBatch) -> QueueSize:
-        """With one batch less."""
-        return QueueSize(self.records - len(arrived.offsets), self.bytes_ - arrived.batch.size)
+    def minus(self, other: QueueSize) -> QueueSize:
+        """Without the other, which is in it."""
+        return QueueSize(self.records - other.records, self.bytes_ - other.bytes_)
 
 
 NOTHING = QueueSize(0, 0)
+
+
+def size_of(arrived: Iterable[ArrivedBatch]) -> QueueSize:
+    """The size of some batches."""
+    records = bytes_ = 0
+    for batch, offsets in arrived:
+        records += len(offsets)
+        bytes_ += HEADER + len(batch.payload)
+    return QueueSize(records, bytes_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, Batc
 from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
 from k2k_assets.transport.record_batch.reading.fetching import Fetching
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
-from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text
+from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text, size_of
 from k2k_assets.transport.record_batch.wire.control_messages import Metadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import settings_of
@@ -31,6 +31,7 @@ class BatchSource:
         properties: The user's consumer settings, librdkafka names.
         buffer_bytes: About how many bytes it fetches ahead; None: the default.
         loops: Those beside which it reads, as of `Loop`; None: it reads only while it is polled.
+        joins_small: Whether many small batches are handed out as one, which is quicker to copy.
 
     Raises:
         NotByBatches: The settings say something that is not understood here.
@@ -38,8 +39,13 @@ class BatchSource:
     """
 
     def __init__(
-        self, properties: Mapping[str, object], buffer_bytes: int | None = None, loops: list[Loop] | None = None
+        self,
+        properties: Mapping[str, object],
+        buffer_bytes: int | None = None,
+        loops: list[Loop] | None = None,
+        joins_small: bool = False,
     ) -> None:
+        self._joins_small = joins_small
         self._settings = settings_of(properties, buffer_bytes)
         self._properties = properties
         self._loop = Loop(loops)
@@ -58,7 +64,9 @@ class BatchSource:
         except ConnectionLost as lost:
             raise clients.unreachable("source", self._properties, lost) from None
         learn_leaders(self._partitions, found)
-        self._fetching = Fetching(self._settings, self._loop, self._cluster, self._partitions)
+        self._fetching = Fetching(
+            self._settings, self._loop, self._cluster, self._partitions, joins_small=self._joins_small
+        )
         self._fetching.start()
 
     def _first_metadata(self, topics: set[str]) -> Task[Metadata]:
@@ -130,7 +138,7 @@ class BatchSource:
                 polled.ends.pop(partition.tp, None)
                 taken.append(first)
                 count += len(first.offsets)
-                self._fetching.queued = self._fetching.queued.without_batch(first)
         if taken:
+            self._fetching.queued = self._fetching.queued.minus(size_of(taken))
             polled.chunks.append(Chunk(partition.tp, BatchRecords(partition.tp, taken)))
         return count

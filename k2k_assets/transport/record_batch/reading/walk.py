@@ -19,9 +19,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from k2k_assets.transport.record_batch.batches.batch import RecordBatch, batch_at, size_at
+from k2k_assets.transport.record_batch.batches.batch import SMALL_LARGEST, RecordBatch, base_at, batch_at, size_at
 from k2k_assets.transport.record_batch.batches.record_codec import decoded
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
+from k2k_assets.transport.record_batch.reading.small_batches import joined_small
 from k2k_assets.transport.record_batch.wire.fetch_messages import Aborted
 
 _MARKER = struct.Struct(">hh")
@@ -45,7 +46,9 @@ class Walked:
     fault: Unreadable | NotByBatches | None = None
 
 
-def walk(content: memoryview, position: int, stable: int, aborted: Sequence[Aborted]) -> Walked:
+def walk(
+    content: memoryview, position: int, stable: int, aborted: Sequence[Aborted], joins_small: bool = False
+) -> Walked:
     """Walks over an answer; it ends at a batch that cannot be read.
 
     Args:
@@ -53,21 +56,32 @@ def walk(content: memoryview, position: int, stable: int, aborted: Sequence[Abor
         position: The next offset that is wanted.
         stable: The last stable offset: nothing from there on is decided.
         aborted: The aborted transactions among them.
+        joins_small: Whether many small batches are handed out as one.
     """
     found = Walked(position)
     try:
-        _walk(content, found, stable, _AbortedProducers(aborted))
+        _walk(content, found, stable, _AbortedProducers(aborted), joins_small)
     except (Unreadable, NotByBatches) as fault:
         found.fault = fault
     return found
 
 
-def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers) -> None:
+def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers, joins_small: bool) -> None:
     at, end = 0, len(content)
     while at < end:
         size = size_at(content, at)
         if size is None or at + size > end:
             return
+        if joins_small and size < SMALL_LARGEST and base_at(content, at) >= found.position:
+            try:
+                joined = joined_small(content, at, stable, with_transactions=aborted.are_none)
+            except Unreadable:
+                joined, joins_small = None, False  # the usual way tells what is wrong
+            if joined is not None:
+                found.batches += joined.batches
+                found.last_epoch, found.position = joined.batches[-1].leader_epoch, joined.batches[-1].end
+                at = joined.end
+                continue
         batch = batch_at(content, at, size)
         at += size
         # All batches count here: an answer may begin inside an aborted transaction, or with its marker.
@@ -90,6 +104,11 @@ class _AbortedProducers:
     def __init__(self, aborted: Sequence[Aborted]) -> None:
         self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._open: set[int] = set()
+
+    @property
+    def are_none(self) -> bool:
+        """Whether there are none, now and further on."""
+        return not self._coming and not self._open
 
     def includes(self, batch: RecordBatch) -> bool:
         """Whether a batch is one of an aborted transaction; batches have to be asked about in their order."""

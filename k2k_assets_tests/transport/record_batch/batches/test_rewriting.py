@@ -224,6 +224,28 @@ def test_small_batches_become_one_and_a_lone_one_passes() -> None:
     assert [batch.records for batch in _outgoing(_chunk(batches))] == [200, 50, 198]
 
 
+def test_compressed_ones_of_very_few_records_are_joined_too_and_others_pass() -> None:
+    def batches(count: int) -> list[ArrivedBatch]:
+        records = [PackedRecord(n, b"key", b"value" * 20) for n in range(count)]
+        packed = [pack_batch(500 + n * count, records, attributes=ZSTD) for n in range(9)]
+        return _arrived([batch_at(memoryview(each), 0, len(each)) for each in packed], 0)
+
+    (joined,) = _outgoing(_chunk(batches(10)))
+    assert (joined.attributes, joined.records) == (ZSTD, 90)
+    assert received([joined]) == _records(batches(10))
+    assert [each.records for each in _outgoing(_chunk(batches(11)))] == [11] * 9
+
+
+def test_larger_ones_of_few_records_are_joined_too() -> None:
+    def batches(count: int) -> list[ArrivedBatch]:
+        records = [PackedRecord(n, None, bytes(1000)) for n in range(count)]
+        packed = [pack_batch(500 + n * count, records) for n in range(3)]
+        return _arrived([batch_at(memoryview(each), 0, len(each)) for each in packed], 0)
+
+    assert [each.records for each in _outgoing(_chunk(batches(24)))] == [72]
+    assert [each.records for each in _outgoing(_chunk(batches(25)))] == [25] * 3
+
+
 def test_joined_ones_are_no_larger_than_they_may_be() -> None:
     one = _one([PackedRecord(0, value=bytes(1000))])
     made = _outgoing(_chunk([one] * 30), PackingSettings(1_000_000, joined_bytes=10_300))

@@ -40,12 +40,14 @@ class Polled:
         ends: Ends of partitions that were seen, past trailing markers.
         passed: Number of records that were read and left out.
         is_held_back: Whether there may be records that were not asked for, because a limit is reached.
+        has_more: Whether the source is known to have more that was asked for and has not arrived yet.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     passed: int = 0
     is_held_back: bool = False
+    has_more: bool = False
 
 
 @dataclass(slots=True)

@@ -46,6 +46,8 @@ log = logging.getLogger("k2k.replication")
 _CHUNK = 1000
 # How often to look for higher claims and for the stop record.
 _POLL_SECONDS = 0.25
+# How long records in hand wait for more, where the source is known to have more.
+_MORE_SECONDS = 0.05
 
 
 class Session:
@@ -108,6 +110,7 @@ class Session:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._next_look = clock.monotonic()
         self._function_wait = FunctionWait(clock)
+        self._more_is_under_way = False
 
     # -- starting -----------------------------------------------------------------------------------------------
 
@@ -228,7 +231,10 @@ class Session:
                 self._source.gather(wait)
             polled = self._poll(limit)
             now = monotonic()
-            dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
+            count = sum(chunk.count for chunk in polled.chunks) + polled.passed
+            # What is under way anyway is waited for a little: each transaction has its price.
+            dry = count < limit and not (count and polled.has_more)
+            self._more_is_under_way = polled.has_more
             try:
                 self._intake.take(polled, self._states, now)
             except FunctionAbandoned:
@@ -302,7 +308,8 @@ class Session:
         For a topic that was created anew the client reports only an offset out of range.
         """
         try:
-            return self._source.poll(limit, self._committer.patience())
+            patience = self._committer.patience()
+            return self._source.poll(limit, max(patience, _MORE_SECONDS) if self._more_is_under_way else patience)
         except SourceStopped as stopped:
             states = [state for tp, state in self._states.items() if tp == stopped.partition]
             with suppress(K2KError, Restart):  # if the ids cannot be checked now, the client's error stands

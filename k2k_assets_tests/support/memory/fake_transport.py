@@ -44,6 +44,7 @@ class FakeSource:
     Attributes:
         unreadable: Offset of a record of a partition whose headers cannot be read.
         left_out: How many records a poll passed over.
+        knows_more: Whether it is known to have more, which has not arrived.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class FakeSource:
         self.limits: list[int] = []
         self.unreadable: dict[TopicPartition, int] = {}
         self.left_out: Callable[[], int] = lambda: 0
+        self.knows_more: Callable[[], bool] = lambda: False
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._whole_batches = whole_batches
@@ -99,6 +101,7 @@ class FakeSource:
         self._waiting = left
         polled = Polled([Chunk(tp, self._records(tp, offsets)) for tp, offsets in taken.items()])
         polled.passed = self.left_out()
+        polled.has_more = self.knows_more()
         for tp, offsets in taken.items():
             self._next[tp] = offsets[-1] + 1
             self._told.discard(tp)

@@ -79,7 +79,7 @@ def _queue(partition: ReadPartition, walked: Walked, stable: int) -> QueueSize:
         at = fault.offset if fault.offset >= 0 else walked.position
         partition.stop(BatchUnreadable(partition.tp, at, fault.words))
         return size
-    partition.position = walked.position
+    partition.position, partition.stable = walked.position, stable
     if walked.last_epoch >= 0:
         partition.epoch = walked.last_epoch
     if fault is not None:

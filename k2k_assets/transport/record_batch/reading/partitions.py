@@ -71,6 +71,7 @@ class ReadPartition:
         leader_epoch: Its leader epoch; -1 if unknown.
         queue: What was read, in order; nothing comes behind an error.
         told_end: The end that was told last; -1 for none.
+        stable: Up to there records are known to be committed; -1 before the first answer.
         missing_since: Since when brokers do not know it, monotonic seconds; None if they do.
         is_stopped: Whether it is read no further.
     """
@@ -83,6 +84,7 @@ class ReadPartition:
     leader_epoch: int = -1
     queue: deque[ArrivedBatch | SeenEnd | SourceStopped | NotByBatches] = field(default_factory=deque)
     told_end: int = -1
+    stable: int = -1
     missing_since: float | None = None
     is_stopped: bool = False
 
@@ -98,6 +100,11 @@ class ReadPartition:
     def seek_leader(self) -> None:
         """Has its leader found anew."""
         self.leader = NOBODY
+
+    @property
+    def has_more(self) -> bool:
+        """Whether its leader is known to have more than was read."""
+        return self.position < self.stable and self.leader != NOBODY and not self.is_stopped
 
     def wanted(self) -> FetchPosition:
         """What to ask of its leader."""

@@ -112,6 +112,8 @@ class BatchSource:
                 break
             if partition.queue:
                 count += self._collect(partition, limit - count, polled)
+        if count < limit:
+            polled.has_more = any(partition.has_more for partition in self._partitions)
         # Those that were not reached come first the next time.
         self._partitions = [*self._partitions[1:], *self._partitions[:1]]
         return polled

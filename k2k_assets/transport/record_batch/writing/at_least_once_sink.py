@@ -14,15 +14,15 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.writing.batch_chunk_writer import BatchChunkWriter
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
-from k2k_assets.transport.record_batch.writing.chunk_writer import ChunkWriter
 from k2k_assets.transport.record_batch.writing.idempotent_producer import IdempotentProducer
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
 
-class AtLeastOnceBatchSink(ChunkWriter):
+class AtLeastOnceBatchSink(BatchChunkWriter):
     """Writes data with an idempotent producer, and control records in transactions.
 
     Args:

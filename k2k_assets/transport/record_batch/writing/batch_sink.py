@@ -11,14 +11,14 @@ from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.writing.batch_chunk_writer import BatchChunkWriter
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
-from k2k_assets.transport.record_batch.writing.chunk_writer import ChunkWriter
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
 
-class BatchSink(ChunkWriter, BatchControlWriter):
+class BatchSink(BatchChunkWriter, BatchControlWriter):
     """The exactly-once sink.
 
     Args:
@@ -38,7 +38,7 @@ class BatchSink(ChunkWriter, BatchControlWriter):
         loops: list[Loop] | None = None,
     ) -> None:
         BatchControlWriter.__init__(self, settings, transactional_id, timeout, loops)
-        ChunkWriter.__init__(self, settings, tactics)
+        BatchChunkWriter.__init__(self, settings, tactics)
         self._foresight = Foresight()
         self._foreseen: list[Delivery] | None = None
         self._delivered: list[Delivery] = []

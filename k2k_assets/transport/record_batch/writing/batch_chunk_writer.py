@@ -19,7 +19,7 @@ from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
 
-class ChunkWriter(ABC):
+class BatchChunkWriter(ABC):
     """The part of a sink that writes chunks. Sinks differ in their producer.
 
     Args:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.packing import packed
+from k2k_assets.transport.record_batch.writing import ending_time
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 from k2k_assets.transport.record_batch.writing.transactional_producer import ENDING_SECONDS, TransactionalProducer
-from k2k_assets_tests.support.brokers.kafka import SECONDS, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, read_all, unique
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.brokers.proxy import Fault, Trouble
 from k2k_assets_tests.support.brokers.second_node import TwoNodes, create_on_nodes
@@ -27,11 +29,14 @@ def _one(value: bytes) -> OutgoingBatch:
     return packed([(None, value, (), time.time_ns() // 1_000_000)])
 
 
-def test_records_that_come_before_the_transaction_before_is_ended_are_not_refused(tmp_path: Path) -> None:
-    with TwoNodes(tmp_path, through_proxy=True) as nodes:
-        topic = create_on_nodes(nodes.servers, unique("to"), [1, 2])
-        settings = sink_settings_of({"bootstrap.servers": nodes.servers}, SECONDS)
-        producer = TransactionalProducer(settings, unique("id"), SECONDS)
+def _two_transactions(nodes: TwoNodes) -> list[bytes]:
+    """Of which the second follows when the first is committed, and not ended yet; returns the committed records."""
+    topic = create_on_nodes(nodes.servers, unique("to"), [1, 2])
+    for partition in (0, 1):  # then its leaders are at work
+        produce(nodes.servers, topic, [b"before"], partition)
+    settings = sink_settings_of({"bootstrap.servers": nodes.servers}, SECONDS)
+    producer = TransactionalProducer(settings, unique("id"), SECONDS)
+    try:
         producer.open()
         for partition in (0, 1):
             producer.queue(TopicPartition(topic, partition), _one(b"%d" % partition))
@@ -42,5 +47,16 @@ def test_records_that_come_before_the_transaction_before_is_ended_are_not_refuse
         time.sleep(2 * ENDING_SECONDS)  # the next records come a little later
         producer.queue(TopicPartition(topic, 0), _one(b"next"))
         producer.commit()
+    finally:
         producer.close()
-        assert sorted(record.value or b"" for record in read_all(nodes.servers, topic)) == [b"0", b"1", b"next"]
+    return sorted(record.value or b"" for record in read_all(nodes.servers, topic))
+
+
+def test_records_that_come_before_the_transaction_before_is_ended_are_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TwoNodes(tmp_path, through_proxy=True) as nodes:
+        assert _two_transactions(nodes) == [b"0", b"1", b"before", b"before", b"next"]
+        monkeypatch.setattr(ending_time, "_AT_FIRST", 1)
+        with pytest.raises(Restart, match="writing to"):
+            _two_transactions(nodes)

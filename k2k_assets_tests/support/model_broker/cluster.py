@@ -64,7 +64,7 @@ class ModelCluster:
             producer = Producer(header.producer_id, header.epoch)
             log.begin_verification(header, joins=version >= JOINING_PRODUCE)
             if version >= JOINING_PRODUCE:
-                error = self.coordinator.join(name, producer, [partition], 2)
+                error = self.coordinator.join(name, producer, [partition])
             else:
                 error = self.coordinator.verify(name, producer, partition)
             if error:

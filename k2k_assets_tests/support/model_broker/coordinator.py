@@ -51,7 +51,6 @@ class Holder:
         producer: Who holds it.
         state: Where its transaction is.
         commits: How it was decided, or has ended.
-        version: By which version of transactions its client has joined it last.
         partitions: Those that have joined.
         following: Who holds it behind the end; None: the one who does now.
         before: Producer id before the epochs were used up.
@@ -61,7 +60,6 @@ class Holder:
     producer: Producer
     state: State = State.EMPTY
     commits: bool = False
-    version: int = 0
     partitions: set[Partition] = field(default_factory=set)
     following: Producer | None = None
     before: int = -1
@@ -120,7 +118,7 @@ class ModelCoordinator:
         holder.state = State.EMPTY
         return 0, holder.producer
 
-    def join(self, name: str, producer: Producer, partitions: Iterable[Partition], version: int) -> int:
+    def join(self, name: str, producer: Producer, partitions: Iterable[Partition]) -> int:
         """Adds partitions to the transaction; the first ones begin it."""
         holder = self.holders.get(name)
         if holder is None:
@@ -132,7 +130,7 @@ class ModelCoordinator:
             return 0
         if holder.state is not State.ONGOING:
             holder.partitions.clear()
-        holder.state, holder.version = State.ONGOING, version
+        holder.state = State.ONGOING
         holder.partitions |= new
         return 0
 
@@ -156,8 +154,7 @@ class ModelCoordinator:
             return UNKNOWN_PRODUCER, NOBODY
         error, ends = (_checked_of_each if version >= EACH_ITS_EPOCH else _checked)(holder, producer, commits)
         if ends:
-            holder.version = version
-            self._prepare(holder, commits)
+            self._prepare(holder, commits, takes_epoch=version >= EACH_ITS_EPOCH)
             return 0, holder.following or holder.producer
         return (error, NOBODY) if error else (0, holder.following or holder.producer)
 
@@ -167,14 +164,14 @@ class ModelCoordinator:
         if holder.state is State.ONGOING:
             producer_id, epoch = holder.producer
             holder.producer = Producer(producer_id, epoch + 1)
-            self._prepare(holder, commits=False)
+            self._prepare(holder, commits=False, takes_epoch=False)
 
-    def _prepare(self, holder: Holder, commits: bool) -> None:
+    def _prepare(self, holder: Holder, commits: bool, takes_epoch: bool) -> None:
         producer_id, epoch = holder.producer
         holder.following, holder.before = None, -1
         if holder.state is not State.ONGOING:
             holder.partitions.clear()
-        if holder.version >= EACH_ITS_EPOCH:
+        if takes_epoch:
             if epoch == _LAST_EPOCH - 1:
                 holder.following = Producer(next(self._new_ids), 0)
             holder.producer = Producer(producer_id, min(epoch + 1, _LAST_EPOCH))

@@ -1,4 +1,4 @@
-"""A slot's life against the model: it copies numbered records in transactions, and finds out how far it got after a doubt.
+"""A slot's life against the model: it copies numbers in transactions, and after a doubt finds out how far it got.
 
 Number n goes to partition n // 3 % 2 of one topic, and its transaction says in another topic how many are copied.
 """

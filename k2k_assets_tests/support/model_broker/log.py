@@ -26,14 +26,14 @@ class Logged(NamedTuple):
 
     Attributes:
         base: Its first offset.
-        count: Number of offsets.
+        offsets: Number of them.
         producer: Producer id and epoch.
         content: As it was sent; nothing of a marker.
         commits: Of a marker: whether it commits; None for a batch.
     """
 
     base: int
-    count: int
+    offsets: int
     producer: tuple[int, int]
     content: bytes = b""
     commits: bool | None = None
@@ -86,7 +86,7 @@ class Header(NamedTuple):
     producer_id: int
     epoch: int
     sequence: int
-    count: int
+    records: int
     is_transactional: bool
     error: int
 
@@ -119,7 +119,7 @@ class ModelLog:
     @property
     def end(self) -> int:
         """The offset of the next record."""
-        return self.entries[-1].base + self.entries[-1].count if self.entries else 0
+        return self.entries[-1].base + self.entries[-1].offsets if self.entries else 0
 
     @property
     def stable(self) -> int:
@@ -149,7 +149,7 @@ class ModelLog:
         if header.error:
             return header.error, NOTHING
         known = self.producers.get(header.producer_id)
-        last = _after(header.sequence, header.count - 1)
+        last = _after(header.sequence, header.records - 1)
         if known is not None and known.epoch == header.epoch:
             for first_of, last_of, base in known.batches:
                 if (first_of, last_of) == (header.sequence, last):
@@ -164,7 +164,7 @@ class ModelLog:
         known.batches.append((header.sequence, last, base))
         if header.is_transactional and known.open_from is None:
             known.open_from = base
-        self.entries.append(Logged(base, header.count, (header.producer_id, header.epoch), content))
+        self.entries.append(Logged(base, header.records, (header.producer_id, header.epoch), content))
         return 0, base
 
     def mark(self, producer_id: int, epoch: int, commits: bool) -> None:

@@ -38,7 +38,7 @@ VERSIONS: Mapping[int, tuple[int, int]] = {
 }
 """Those that Kafka 4.3 speaks, as far as they matter here."""
 _UNKNOWN_TOPIC = 3
-_EACH_ITS_EPOCH, _SHARED = 2, 1
+_EACH_ITS_EPOCH = 2
 _WITH_TOPIC_IDS = 13
 _BY_EPOCH = 5
 _NODE = 1
@@ -143,7 +143,7 @@ class ModelWire:
         wanted = [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         name = request.v3_and_below_transactional_id
-        error = refused or self._cluster.coordinator.join(name, producer, wanted, _SHARED)
+        error = refused or self._cluster.coordinator.join(name, producer, wanted)
         topics = tuple(
             schema.AddPartitionsToTxnTopicResult(
                 name=topic.name,

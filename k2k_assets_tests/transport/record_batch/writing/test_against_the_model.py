@@ -1,7 +1,8 @@
-"""Any history of writing, faults, kills and frozen lives against the model: exactly once, in order, nothing uncommitted."""
+"""Any history of writing, faults, kills and frozen lives against the model: exactly once, in order, nothing else."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,17 +23,24 @@ from k2k_assets_tests.support.suite.properties import examples
 SECONDS = 3.0
 """Of a step: it has six attempts in that time."""
 FAILURES = (Restart, Undeliverable, K2KError)
-APIS = [Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN, Api.METADATA]
+# More often what carries records, and what ends transactions.
+APIS = [
+    *(Api.PRODUCE, Api.PRODUCE, Api.PRODUCE, Api.END_TXN, Api.END_TXN, Api.END_TXN),
+    *(Api.ADD_PARTITIONS_TO_TXN, Api.ADD_PARTITIONS_TO_TXN, Api.INIT_PRODUCER_ID, Api.FIND_COORDINATOR, Api.METADATA),
+]
 # Leaders and replicas; coordinators; sequences and epochs; states; what nobody knows.
 CODES = [3, 5, 6, 7, 19, 20, 14, 15, 16, 45, 46, 47, 48, 49, 51, 53, 59, 74, 87, 90, 100, 120, -1]
 FAULTS = st.builds(
     Fault,
     st.sampled_from(APIS),
     st.sampled_from(Trouble),
-    occurrence=st.integers(1, 3),
+    occurrence=st.integers(1, 4),
     code=st.sampled_from(CODES),
     later=st.integers(1, 8),
 )
+SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=3)
+"""Of the chunks of a transaction."""
+TRANSACTIONS = st.lists(SIZES, min_size=1, max_size=4)
 
 
 class Histories(RuleBasedStateMachine):
@@ -50,9 +58,10 @@ class Histories(RuleBasedStateMachine):
         self.possible = {0}
         self.timed_out = False
 
-    @precondition(lambda self: self.life is None)
-    @rule()
     def open(self) -> None:
+        """Begins another life, unless one goes on; that may fail."""
+        if self.life is not None:
+            return
         self.tactics.begin_session()
         life = Life(self.broker.servers, self.tactics, SECONDS)
         try:
@@ -67,45 +76,65 @@ class Histories(RuleBasedStateMachine):
         life.begin_at(position)
         self.life, self.possible, self.timed_out = life, {position}, False
 
-    @precondition(lambda self: self.life is not None)
-    @rule(count=st.integers(1, 7))
-    def write(self, count: int) -> None:
-        self._attempt(lambda life: life.write(count))
+    @rule(transactions=TRANSACTIONS, foresees=st.booleans())
+    def copy(self, transactions: list[list[int]], foresees: bool) -> None:
+        for sizes in transactions:
+            self.open()
+            self._write(sizes)
+            self._commit(foresees)
 
-    @precondition(lambda self: self.life is not None)
-    @rule()
-    def settle(self) -> None:
-        self._attempt(lambda life: life.settle())
+    @rule(fault=FAULTS, transactions=TRANSACTIONS, foresees=st.booleans())
+    def copy_in_trouble(self, fault: Fault, transactions: list[list[int]], foresees: bool) -> None:
+        self.broker.faults.append(replace(fault))
+        self.copy(transactions, foresees)
 
-    @precondition(lambda self: self.life is not None and self.life.position > self.life.committed)
-    @rule(foresees=st.booleans())
-    def commit(self, foresees: bool) -> None:
-        assert self.life is not None
-        before, after = self.life.committed, self.life.position
-        if not self._attempt(lambda life: self._commit(life, foresees)):
-            self.possible = {before} if self.timed_out else {before, after}
-            return
-        assert not self.timed_out
-        self.possible = {after}
+    @rule(sizes=SIZES, foresees=st.booleans())
+    def be_too_slow(self, sizes: list[int], foresees: bool) -> None:
+        """The broker aborts a transaction because it takes too long; that is found out at the commit at the latest."""
+        self.open()
+        self._write(sizes, settles=True)
+        if self.life is not None:
+            assert self.cluster.coordinator.holders[NAME].state is State.ONGOING
+            self.timed_out = True
+            self.broker.time_out(NAME)
+        self._commit(foresees)
 
-    def _commit(self, life: Life, foresees: bool) -> None:
-        life.commit(foresees)
-
-    @precondition(lambda self: self.life is not None)
-    @rule()
-    def give_up(self) -> None:
+    @rule(sizes=SIZES, settles=st.booleans())
+    def give_up(self, sizes: list[int], settles: bool) -> None:
         """As when a stage fails: the transaction is aborted, or left to the next life."""
-        assert self.life is not None
-        self.life.close()
-        self.life = None
+        self.open()
+        self._write(sizes, settles)
+        if self.life is not None:
+            self.life.close()
+            self.life = None
 
-    @precondition(lambda self: self.life is not None)
-    @rule()
-    def freeze(self) -> None:
-        """As when the process is stopped: it holds its connections, and may go on later."""
-        assert self.life is not None
-        self.frozen.append(self.life)
-        self.life = None
+    @rule(sizes=SIZES, settles=st.booleans())
+    def freeze(self, sizes: list[int], settles: bool) -> None:
+        """As when the process is stopped: it holds its connections and its records, and may go on later."""
+        self.open()
+        self._write(sizes, settles)
+        if self.life is not None:
+            self.frozen.append(self.life)
+            self.life = None
+
+    def _write(self, sizes: list[int], settles: bool = False) -> None:
+        for size in sizes:
+            self._attempt(lambda life, size=size: life.write(size))
+        if settles:
+            self._attempt(lambda life: life.settle())
+
+    def _commit(self, foresees: bool) -> None:
+        if self.life is None:
+            return
+        before, after = self.life.committed, self.life.position
+        if self._attempt(lambda life: self._end(life, foresees)):
+            assert not self.timed_out
+            self.possible = {after}
+        else:
+            self.possible = {before} if self.timed_out else {before, after}
+
+    def _end(self, life: Life, foresees: bool) -> None:
+        life.commit(foresees)
 
     @precondition(lambda self: self.life is not None and self.frozen)
     @rule(foresees=st.booleans())
@@ -119,20 +148,10 @@ class Histories(RuleBasedStateMachine):
         life.write(1)
         life.commit(foresees)
 
-    @rule(fault=FAULTS)
-    def arm(self, fault: Fault) -> None:
-        self.broker.faults.append(Fault(fault.api, fault.trouble, fault.occurrence, fault.code, fault.later))
-
-    @precondition(lambda self: self.life is not None)
-    @rule()
-    def time_out(self) -> None:
-        holder = self.cluster.coordinator.holders[NAME]
-        self.timed_out |= holder.state is State.ONGOING
-        self.broker.time_out(NAME)
-
     def _attempt(self, act: Any) -> bool:
         """Whether it went well; else that life is over."""
-        assert self.life is not None
+        if self.life is None:
+            return False
         try:
             act(self.life)
             return True
@@ -147,12 +166,13 @@ class Histories(RuleBasedStateMachine):
         try:
             self.broker.faults.clear()
             if self.life is not None:
-                self.give_up()
+                self.life.close()
+                self.life = None
             self.open()
             assert self.life is not None, "without faults it opens"
             self.broker.settle()
-            self.write(4)
-            self.commit(foresees=False)
+            self._write([4])
+            self._commit(foresees=False)
             assert self.life is not None, "without faults it commits"
             self.broker.settle()
             assert position_in(self.cluster) in self.possible
@@ -164,14 +184,14 @@ class Histories(RuleBasedStateMachine):
             self.broker.__exit__(None, None, None)
 
 
-Histories.TestCase.settings = examples(40, stateful_step_count=40)
+Histories.TestCase.settings = examples(40, stateful_step_count=20)
 TestHistories = Histories.TestCase
 
 
 class TakesDoubtForSuccess(Histories):
     """A slot that goes on after a commit whose outcome it does not know."""
 
-    def _commit(self, life: Life, foresees: bool) -> None:
+    def _end(self, life: Life, foresees: bool) -> None:
         try:
             life.commit(foresees)
         except Restart:
@@ -181,5 +201,5 @@ class TakesDoubtForSuccess(Histories):
 def test_a_slot_that_takes_doubt_for_success_is_found_out() -> None:
     with pytest.raises(AssertionError):
         run_state_machine_as_test(
-            TakesDoubtForSuccess, settings=examples(100, stateful_step_count=40, phases=[Phase.generate])
+            TakesDoubtForSuccess, settings=examples(100, stateful_step_count=20, phases=[Phase.generate])
         )

@@ -144,8 +144,8 @@ class Comparison:
         sequence = max(0, due + step.shift)
         value = b"%d" % number
         expected = self._model.do(step, sequence, value)
-        found = self._asked_until_settled(step, sequence, value, expected)
         self.log.append(f"{step} by {tuple(producer)} at {sequence}: {self._comparable(expected, self._model)}")
+        found = self._asked_until_settled(step, sequence, value, expected)
         assert self._comparable(found, self._real) == self._comparable(expected, self._model), "\n".join(self.log)
         self._model.learn(expected)
         self._real.learn(found)
@@ -169,7 +169,8 @@ class Comparison:
     def _await_log(self) -> None:
         for partition, log in self._cluster.logs.items():
             is_there = partial(self._real.ends_at, partition, log.end)
-            wait_until(is_there, SECONDS, f"the real log of {partition} ends at {log.end}", interval=0.002)
+            what = "\n".join([f"the real log of {partition} to end at {log.end}", *self.log])
+            wait_until(is_there, SECONDS, what, interval=0.002)
 
     def _comparable(self, found: Answered, side: Side) -> tuple[int, int, tuple[int, int]]:
         """With producer ids by the order in which they came: each broker has its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
+_BY_RECORDS = "records"
 Kind = Literal["start", "commit", "release", "override"]
 
 
@@ -69,6 +71,7 @@ class _Value(wire.Value, frozen=True):
     overridden: _Overridden | None = None
     dropped: int = 0
     producer: _Producer | None = None
+    transport: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class CommitRecord:
         dropped: Records left out on purpose by this generation so far.
         producer: Under which producer id and epoch the partition's records were written outside transactions: who
             copies it next raises the epoch, so that nothing of the one before arrives late. None if there is none.
+        transport: How they were brought: `batches`, or `records: ` with the reason why not by batches. None: by
+            records, as the pipeline file says.
     """
 
     group: str
@@ -157,12 +162,18 @@ class CommitRecord:
     target_accepted: int | None = None
     dropped: int = 0
     producer: ProducerIdentity | None = None
+    transport: str | None = None
     version: ClassVar[int] = VERSION
 
     @property
     def order(self) -> tuple[int, int]:
         """Generation and sequence: the newest record of a key has the highest, whatever its offset."""
         return self.generation, self.sequence
+
+    @property
+    def form(self) -> str:
+        """How records were brought, in words; empty if nobody has brought any."""
+        return "" if self.kind == "override" else self.transport or _BY_RECORDS
 
     def key_bytes(self) -> bytes:
         """The record's key: UTF-8 JSON, the same bytes in every release, because compaction compares them."""
@@ -217,6 +228,11 @@ def _written(reason: StopReason | None) -> tuple[str | None, Raw | None]:
 
 def _read(text: str | None, document: object) -> StopReason | None:
     return None if text is None else reason_of(document, text)
+
+
+def forms_of(forms: Iterable[str]) -> str:
+    """How the records of several partitions were brought (`CommitRecord.form` of each), in one text."""
+    return "; ".join(sorted({form for form in forms if form}))
 
 
 def key_bytes(group: str, cluster: str, source: TopicPartition) -> bytes:

@@ -28,6 +28,7 @@ END_OFFSETS = "k2k/end_offsets"
 TOPICS = "k2k/topics"
 STOPPED = "k2k/stopped"
 PAUSED = "k2k/paused"
+TRANSPORT_FORM = "k2k/transport_form"
 MAPPED = "k2k/mapped_records"
 COMPRESSION = "k2k/records_per_offset_range"
 COVERAGE = "k2k/coverage"
@@ -81,6 +82,15 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[Cell]], most: int 
     names = list(columns)
     records = [TableRecord(dict(zip(names, row, strict=True))) for row, _ in zip(rows, range(most), strict=False)]
     return MetadataValue.table(records, TableSchema([TableColumn(name, kind) for name, kind in columns.items()]))
+
+
+def transport_form(form: str) -> Metadata:
+    """The entry that says how a topic's records were brought; none where none were.
+
+    Args:
+        form: `batches`, or `records` with the reason; may be empty.
+    """
+    return {TRANSPORT_FORM: form} if form else {}
 
 
 def column_schema(columns: Mapping[str, tuple[str, str]]) -> dict[str, TableSchema]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.commit_record import CommitRecord, forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
@@ -30,6 +30,7 @@ class CopiedTopic:
         rate: Records per second over the last minute.
         history: Records copied in each step of the last minutes, the newest step last.
         paused: Its pause; None if it is not paused.
+        form: How its records were brought last, see `forms_of`; empty if none were.
     """
 
     topic: str
@@ -40,6 +41,7 @@ class CopiedTopic:
     rate: float
     history: list[int]
     paused: Pause | None = None
+    form: str = ""
 
     @property
     def lag(self) -> TotalLag:
@@ -162,6 +164,7 @@ def copied_topics(
             rate=history.rate(topic, now),
             history=history.steps(topic, now),
             paused=paused.get(topic),
+            form=forms_of(record.form for p in partitions if (record := records.get(TopicPartition(topic, p)))),
         )
         for topic, partitions in by_topic(lags).items()
     ]

@@ -68,6 +68,7 @@ class TopicDocument(Totals):
     targetTopic: str | None
     state: State
     paused: PauseDocument | None
+    transport: str | None
     history: HistoryDocument
     partitions: list[PartitionDocument]
 
@@ -141,6 +142,7 @@ def _topic(topic: CopiedTopic) -> TopicDocument:
         "paused": None
         if topic.paused is None
         else {"by": topic.paused.by, "since": utc(topic.paused.time), "reason": topic.paused.why},
+        "transport": topic.form or None,
         **_totals(topic.lag, topic.rate, topic.last_commit),
         "history": {"stepSeconds": STEP_SECONDS, "records": topic.history},
         "partitions": [_partition(p, lag, topic.stopped.get(p)) for p, lag in topic.partitions.items()],

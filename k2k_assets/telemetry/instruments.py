@@ -6,7 +6,7 @@ committed counts all the same.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -83,6 +83,7 @@ class CopyInstruments:
         gauge("lag.seconds", "s", "Age of the oldest record that is not copied yet", self._observe_seconds)
         gauge("partition.stopped", "{partition}", "1 where copying is stopped, with the code", self._observe_stops)
         gauge("topic.paused", "{topic}", "1 for a topic that is paused", self._observe_pauses)
+        gauge("transport.partitions", "{partition}", "Partitions by how their records came", self._observe_forms)
         gauge("partitions", "{partition}", "Partitions that this instance has claimed", self._observe_claims)
         gauge("slots", "{slot}", "Slots of this instance's generation", self._observe_slots)
         gauge("generation", "{generation}", "Number of this instance's generation", self._observe_generation)
@@ -133,6 +134,12 @@ class CopyInstruments:
     def _observe_pauses(self, _: CallbackOptions) -> Iterator[Observation]:
         for topic in sorted({tp.topic for tp in self._progress.partitions}):
             yield Observation(int(topic in self._progress.paused), {"pipeline": self._pipeline, "topic": topic})
+
+    def _observe_forms(self, _: CallbackOptions) -> Iterator[Observation]:
+        # Only the form: its reason, which may name brokers and offsets, would make ever new series.
+        forms = Counter(progress.form.partition(":")[0] for progress in self._progress.partitions.values())
+        for form in ("batches", "records"):
+            yield Observation(forms[form], {"pipeline": self._pipeline, "form": form})
 
     def _observe_claims(self, _: CallbackOptions) -> Iterator[Observation]:
         yield Observation(len(self._claimed), {"pipeline": self._pipeline})

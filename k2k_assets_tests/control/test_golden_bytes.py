@@ -143,6 +143,13 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         + ODD_JSON
         + b'","notedCode":null}},"began":0}',
     ),
+    "commit, by batches": (
+        replace(COMMIT, transport="batches", dropped=4).value_bytes(),
+        b'{"version":1,"kind":"commit","pipeline":"p","position":1234,"leaderEpoch":3,'
+        b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
+        b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
+        b'"began":0,"dropped":4,"transport":"batches"}',
+    ),
     "override": (
         OVERRIDE.value_bytes(),
         b'{"version":1,"kind":"override","pipeline":"'

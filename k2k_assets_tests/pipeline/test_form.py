@@ -6,11 +6,10 @@ from pathlib import Path
 
 from k2k_assets_tests.pipeline.files import changed, load_text
 
-BATCHES = {"transport/form": "batches"}
-
 
 def test_records_are_moved_one_by_one_unless_the_file_says_batches(tmp_path: Path) -> None:
     assert load_text(tmp_path, changed({})).transport.form == "records"
     for mode in ("enabled", "disabled"):
-        pipeline = load_text(tmp_path, changed({"features/exactlyOnce": mode, **BATCHES}))
-        assert pipeline.transport.form == "batches"
+        for form in ("batches", "auto"):
+            pipeline = load_text(tmp_path, changed({"features/exactlyOnce": mode, "transport/form": form}))
+            assert pipeline.transport.form == form

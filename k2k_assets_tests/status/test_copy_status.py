@@ -35,13 +35,17 @@ def test_each_topic_has_the_first_state_that_fits() -> None:
 def test_partitions_become_topics() -> None:
     a, b, new = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("new", 0)
     history = CopyHistory()
-    for record in (commit_record(a, sequence=1, time=NOW - 9), commit_record(a, sequence=2, records=6, time=NOW - 5)):
+    for record in (
+        commit_record(a, sequence=1, time=NOW - 9),
+        commit_record(a, sequence=2, records=6, time=NOW - 5, transport="batches"),
+    ):
         history.apply(record)
     lags = {b: PartitionLag(1, 4, 2.0), a: PartitionLag(3, 3, 0.0), new: PartitionLag(0, 7, 1.0)}
-    records = {a: history.newest[a], b: commit_record(b, time=NOW - 900)}
+    records = {a: history.newest[a], b: commit_record(b, time=NOW - 900, transport="records: as the file says")}
     found = copied_topics(lags, records, {b: SourceDeleted("t")}, {"t": "copy.t", "new": None}, history, NOW)
     assert [each.topic for each in found] == ["new", "t"]
     assert [each.state for each in found] == ["not begun", "stopped"]
+    assert [each.form for each in found] == ["", "batches; records: as the file says"]
     assert found[1].target == "copy.t"
     assert list(found[1].partitions) == [0, 1]
     assert list(found[1].stopped) == [1]

@@ -60,7 +60,7 @@ def test_commits_are_counted_by_partition(tmp_path: Path) -> None:
 def test_progress_is_told_as_far_as_it_is_known(tmp_path: Path) -> None:
     stop = SourceDeleted(RETURNS.topic)
     partitions = {
-        ORDERS: PartitionProgress(5, 9, 12),
+        ORDERS: PartitionProgress(5, 9, 12, form="records: partitioner is fnv1a"),
         RETURNS: PartitionProgress(2, END_UNKNOWN, END_UNKNOWN, stopped=stop),
     }
     metrics = Metrics(tmp_path, {ORDERS: 1.5})
@@ -71,6 +71,8 @@ def test_progress_is_told_as_far_as_it_is_known(tmp_path: Path) -> None:
     assert found["k2k.lag"] == {at(ORDERS): 4}
     assert found["k2k.lag.seconds"] == {at(ORDERS): 1.5}
     assert found["k2k.partition.stopped"] == {at(ORDERS): 0, at(RETURNS, code=stop.code): 1}
+    forms = {frozenset({("form", "batches")}): 0, frozenset({("form", "records")}): 1}
+    assert found["k2k.transport.partitions"] == forms
     assert found["k2k.topic.paused"] == {frozenset({("topic", "orders")}): 1, frozenset({("topic", "returns")}): 0}
 
 

@@ -21,6 +21,7 @@ from k2k_assets.topics.dead_letters import missing_dead_letter_topics
 from k2k_assets.topics.names import left_out
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
+from k2k_assets.transport.factory import obstacles_to_batches, tries_batches
 
 # The subject need not exist: a registry that answers and accepts the credentials says so.
 _ANY_SUBJECT = "k2k-validate"
@@ -51,6 +52,7 @@ def check_connections(pipeline: Pipeline) -> ConnectionReport:
             list(both.map(partial(_reach_registry, report, pipeline), ("source", "target")))
         topics = _source(report, pipeline, source) if source_answers else None
         if source_answers and target_answers and _permitted(report, pipeline, source, target, topics or {}):
+            report.lines.append(transport_line(pipeline))
             _control(report, pipeline, target)
             if topics:
                 _target(report, pipeline, source, target, topics)
@@ -77,6 +79,16 @@ def _reach_registry(report: ConnectionReport, pipeline: Pipeline, cluster: Clust
         report.lines.append(f"{registry}: answers")
     except K2KError as fault:
         report.faults.append(str(fault))
+
+
+def transport_line(pipeline: Pipeline) -> str:
+    """By which form of transport records would be brought, and why not by batches; asks the brokers."""
+    found = obstacles_to_batches(pipeline, asks_brokers=True)
+    why = "; ".join(found)
+    if tries_batches(pipeline):
+        return f"transport: records: {why}" if found else "transport: batches"
+    could = f"batches could not be used: {why}" if found else "batches could be used (transport.form: auto)"
+    return f"transport: records, as transport.form says; {could}"
 
 
 def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> dict[str, int] | None:

@@ -108,8 +108,8 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         if pair.selection.start is not None:
             yield "begins", _beginning(pair.selection.start)
     yield "delivery", guarantee(pipeline)
-    if pipeline.transport.form == "batches":
-        yield "moves", "whole record batches, where brokers and settings allow that; else record by record"
+    if pipeline.transport.form != "records":
+        yield from _form(pipeline)
     longest = duration(commit.batch_timeout.total_seconds())
     yield "commits", f"after {plural(commit.batch_size, 'record')} or {longest}"
     yield "features", ", ".join(_features(pipeline))
@@ -118,6 +118,17 @@ def effective(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         yield "note", info
     for warning in pipeline.warnings:
         yield "warning", warning
+
+
+def _form(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    from k2k_assets.transport.factory import costs_of_batches, obstacles_to_batches  # importing it takes a moment
+
+    if found := obstacles_to_batches(pipeline, asks_brokers=False):
+        yield "moves", f"record by record, not whole batches: {'; '.join(found)}"
+        return
+    yield "moves", "whole record batches, where the brokers speak what that needs; else record by record"
+    for cost in costs_of_batches(pipeline):
+        yield "costs", cost
 
 
 def _beginning(start: str | int | dict[str, dict[int, int]]) -> str:

@@ -11,6 +11,7 @@ from k2k_assets import discovery
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination.liveness import Presence, continuous_instances
 from k2k_assets.core.bulk import without_cycle_collection
@@ -60,6 +61,11 @@ class Observation:
     paused: Mapping[str, Pause] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def form_of(self, topic: str) -> str:
+        """How the records of a topic are brought, see `forms_of`."""
+        names = (TopicPartition(topic, n) for n in range(len(self.ends.get(topic, ()))))
+        return forms_of(record.form for tp in names if (record := self.log.positions.get(tp)))
 
 
 @without_cycle_collection()

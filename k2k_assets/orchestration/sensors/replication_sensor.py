@@ -264,6 +264,7 @@ def _reported(
         }
         if topic in seen.paused:
             metadata[keys.PAUSED] = str(seen.paused[topic])
+        metadata.update(keys.transport_form(seen.form_of(topic)))
         what = names, pipeline.code_version, topic, ends, positions[topic], metadata, seen.topic_ids.get(topic, "")
         events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
     told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)

@@ -72,14 +72,19 @@ class Sync(Section):
     )
 
 
+DEFAULT_FORM: Literal["auto", "batches", "records"] = "records"
+"""`transport.form` where the file does not say it."""
+
+
 class TransportForm(Section):
     """How records are brought from the source to the target."""
 
-    form: Literal["records", "batches"] = Field(
-        default="records",
+    form: Literal["auto", "batches", "records"] = Field(
+        default=DEFAULT_FORM,
         description="`records`: one by one, by librdkafka. `batches`: whole record batches as the source has them, "
         "undecoded where nothing changes them; new: see [batches.md](batches.md). What cannot go by batches goes by "
-        "records.",
+        "records, with a warning. `auto`: batches where brokers and settings allow them, and else records, without "
+        "one.",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason, Stops
 from k2k_assets.core.topic_partition import TopicPartition
@@ -58,6 +59,7 @@ class TopicOutcome:
         seconds: Duration of the replication.
         paused: The topic's pause; None if it is not paused.
         topic_id: Id of the source topic that was copied; empty if its partitions do not agree, or none has a position.
+        form: How its records were brought, see `forms_of`.
     """
 
     target_topic: str
@@ -66,6 +68,7 @@ class TopicOutcome:
     seconds: float
     paused: Pause | None = None
     topic_id: str = ""
+    form: str = ""
 
     @property
     def records(self) -> int:
@@ -139,7 +142,8 @@ def outcome_of(
         reasons: Stops = {tp.partition: stopped[tp] for tp in names if tp in stopped}
         ids = {record.source_topic_id for tp in names if (record := commit_log.positions.get(tp))}
         topic_id = ids.pop() if len(ids) == 1 else ""
-        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic), topic_id)
+        form = forms_of(record.form for tp in names if (record := commit_log.positions.get(tp)))
+        outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic), topic_id, form)
     return Outcome(outcomes, generation, seconds)
 
 

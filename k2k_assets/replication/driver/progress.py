@@ -41,6 +41,7 @@ class PartitionProgress:
         held_since: Since when an open source transaction blocks all further records, in monotonic seconds; None if
             none does.
         stopped: Stop reason of the partition; None if it is not stopped.
+        form: How its records were brought last, see `CommitRecord.form`; empty if none were.
     """
 
     position: int
@@ -51,6 +52,7 @@ class PartitionProgress:
     runs: int = 0
     held_since: float | None = None
     stopped: StopReason | None = None
+    form: str = ""
 
     @property
     def lag(self) -> int:
@@ -222,6 +224,7 @@ class ProgressReader:
             bytes=sum(r.bytes_ for r in mine),
             runs=sum(r.runs for r in mine),
             stopped=newest.reason if newest and newest.generation in self._generations else None,
+            form=newest.form if newest else "",
         )
 
     def _progress(

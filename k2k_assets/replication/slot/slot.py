@@ -37,7 +37,7 @@ from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
 from k2k_assets.stages import isolated_functions_of, stages_of
 from k2k_assets.transport.errors import Forbidden, NotByTransport, Restart, RetryAtOnce, SourceStopped, Undeliverable
-from k2k_assets.transport.factory import records_transport_of, transport_of
+from k2k_assets.transport.factory import records_transport_of, transport_of, tries_batches
 from k2k_assets.transport.interface import Sink, Sinks, Source, Transport
 
 log = logging.getLogger("k2k.replication")
@@ -47,6 +47,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PATIENCE_SECONDS = 120.0
 # A slot that was told to stop, but cannot commit and release, leaves after so many seconds.
 _LEAVE_SECONDS = 10.0
+# Of the reason why not by batches, which each commit record holds.
+_LONGEST_REASON = 300
 
 
 @contextmanager
@@ -79,6 +81,7 @@ class Slot:
         self._memory = SlotMemory(started=time.monotonic())
         self._reporter = SlotReporter(plan)
         self._transport = transport_of(plan.pipeline, self._reporter.statistics)
+        self._memory.transport = "batches" if tries_batches(plan.pipeline) else None
         self._sinks = self._opened_sinks()
         self._functions = isolated_functions_of(plan.pipeline)
         self._stages = stages_of(plan.pipeline, plan.cluster, plan.target_cluster, self._functions)
@@ -103,6 +106,8 @@ class Slot:
             stack.enter_context(quiet_garbage_collection())
             stack.callback(self._reporter.close)
             stack.callback(self._close_sinks)
+            if self._memory.transport is not None:
+                log.info("slot %d brings records in this form: %s", self._plan.slot, self._memory.transport)
             if self._functions:
                 stack.callback(self._functions.process.close)
                 self._functions.process.start()
@@ -181,7 +186,10 @@ class Slot:
         self._sinks = self._opened_sinks()
 
     def _records_transport(self, why: NotByTransport) -> Transport:
-        log.warning("slot %d copies record by record, not by whole batches: %s", self._plan.slot, why)
+        demanded = self._plan.pipeline.transport.form == "batches"
+        told = "slot %d copies record by record, not by whole batches: %s"
+        log.log(logging.WARNING if demanded else logging.INFO, told, self._plan.slot, why)
+        self._memory.transport = f"records: {why}"[:_LONGEST_REASON]
         return records_transport_of(self._plan.pipeline, self._reporter.statistics)
 
     def _source(self) -> Source:

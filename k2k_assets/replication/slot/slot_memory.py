@@ -91,6 +91,7 @@ class SlotMemory:
         budget: Size limit for transactions.
         sequence: Sequence of the last transaction; it only has to rise.
         commits: Number of committed transactions, by which the slot sees its progress.
+        transport: How the slot brings records, as commit records note it.
         told_to_stop: When the slot saw its stop record, in monotonic seconds; None if it has not.
     """
 
@@ -104,4 +105,5 @@ class SlotMemory:
     budget: ByteBudget = field(default_factory=ByteBudget)
     sequence: int = 0
     commits: int = 0
+    transport: str | None = None
     told_to_stop: float | None = None

@@ -107,6 +107,46 @@ def test_connect_names_the_bookkeeping_that_a_pattern_leaves_out(
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("form", "transport"),
+    [("auto", "batches"), ("records", "records, as transport.form says; batches could be used (transport.form: auto)")],
+)
+def test_connect_says_in_which_form_records_are_brought(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str], form: str, transport: str
+) -> None:
+    data = kafka.create_topic(clusters.source_servers, kafka.unique("data"))
+    path = write_pipeline(
+        tmp_path, clusters.source_servers, clusters.target_servers, [data], features={"exactlyOnce": "enabled"},
+        transport={"form": form},
+    )  # fmt: skip
+    assert run(["validate", "-f", str(path), "--connect"]) == 0
+    assert f"transport: {transport}" in lines(capsys.readouterr().out)
+
+
+def test_what_batches_cost_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    features = {"exactlyOnce": "enabled", "headerReplication": "enabled"}
+    path = write_pipeline(
+        tmp_path, "s:9092", "t:9092", ".*", features=features, producer={"compression.type": "zstd"},
+        transport={"form": "auto"},
+    )  # fmt: skip
+    assert run(["validate", "-f", str(path)]) == 0
+    shown = lines(capsys.readouterr().out)
+    assert "moves      whole record batches, where the brokers speak what that needs; else record by record" in shown
+    costs = [line for line in shown if line.startswith("costs")]
+    assert costs == ["costs      compression.type is zstd: each batch that comes with another codec is packed anew"]
+
+
+def test_settings_that_batches_do_not_know_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_pipeline(
+        tmp_path, "s:9092", "t:9092", ".*", features={"exactlyOnce": "enabled"}, producer={"partitioner": "fnv1a"},
+        transport={"form": "auto"},
+    )  # fmt: skip
+    assert run(["validate", "-f", str(path)]) == 0
+    shown = lines(capsys.readouterr().out)
+    assert "moves      record by record, not whole batches: partitioner is fnv1a" in shown
+
+
+@pytest.mark.integration
 def test_connect_goes_on_after_a_fault(
     tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,12 +68,14 @@ def _pipeline(
     )
 
 
-def _assert_copied(clusters: KafkaSandbox, pipeline: Pipeline, topic: str, runner: Runner, cores: int = 1) -> None:
+def _assert_copied(clusters: KafkaSandbox, pipeline: Pipeline, topic: str, runner: Runner, cores: int = 1) -> str:
+    """Copies and compares; returns how the records were brought."""
     outcome = copy(pipeline, cores=cores, runner=runner)
     source, target = clusters.source_servers, clusters.target_servers
     assert outcome.topics[topic].lag == 0
     assert assert_same_content(source, topic, target, pipeline.routing.target_topic(topic)) == RECORDS
     assert_exact_mappings(pipeline, source, target, topic)
+    return outcome.topics[topic].form
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -83,13 +85,14 @@ def test_a_topic_with_gaps_is_copied_exactly(
     _assert_copied(clusters, _pipeline(tmp_path, clusters, topic_with_gaps), topic_with_gaps, by_batches, cores)
 
 
+@pytest.mark.parametrize("form", ["batches", "auto"])
 def test_a_file_that_says_so_is_copied_by_batches(
-    clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, monkeypatch: pytest.MonkeyPatch
+    clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    pipeline = _pipeline(tmp_path, clusters, topic_with_gaps, form="batches")
+    pipeline = _pipeline(tmp_path, clusters, topic_with_gaps, form=form)
     written = Mock(side_effect=BatchSink.write, autospec=True)
     monkeypatch.setattr(BatchSink, "write", lambda *given: written(*given))
-    _assert_copied(clusters, pipeline, topic_with_gaps, in_threads)
+    assert _assert_copied(clusters, pipeline, topic_with_gaps, in_threads) == "batches"
     assert written.called
 
 
@@ -107,7 +110,8 @@ def test_what_cannot_go_by_batches_goes_on_by_records(
         return found
 
     monkeypatch.setattr(BatchSource, "poll", polled)
-    _assert_copied(clusters, pipeline, topic_with_gaps, in_threads)
+    form = _assert_copied(clusters, pipeline, topic_with_gaps, in_threads)
+    assert form == "records: a batch of another kind"
     assert next(polls) > 4
 
 

@@ -30,22 +30,25 @@ def test_only_what_may_pass_is_waited_for(
     assert (session.call_count, wait.call_count) == (2, pauses)
 
 
+@pytest.mark.parametrize(("form", "level"), [("batches", "WARNING"), ("auto", "INFO")])
 def test_what_cannot_go_by_batches_goes_on_by_records_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str, level: str
 ) -> None:
+    caplog.set_level("INFO")
     pipeline = make_pipeline(
         tmp_path,
         "127.0.0.1:1",
         "127.0.0.1:1",
         ["t"],
         features={"exactlyOnce": "enabled"},
-        transport={"form": "batches"},
+        transport={"form": form},
     )
     slot = Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))
-    forms = []
+    forms, noted = [], []
 
     def session(*_: object) -> bool:
         forms.append(type(slot._transport))
+        noted.append(slot._memory.transport)
         if len(forms) == 1:
             raise NotByTransport(["records in the format of Kafka before 0.11 (magic 1)"])
         return True
@@ -56,7 +59,16 @@ def test_what_cannot_go_by_batches_goes_on_by_records_at_once(
     assert slot.run().stopped.reasons == {}
     assert [form is LibrdkafkaTransport for form in forms] == [False, True]
     assert not wait.called
-    assert "not by whole batches: records in the format of Kafka before 0.11 (magic 1)" in caplog.text
+    reason = "records in the format of Kafka before 0.11 (magic 1)"
+    assert noted == ["batches", f"records: {reason}"]
+    told = {each.getMessage(): each.levelname for each in caplog.records}
+    assert told["slot 0 brings records in this form: batches"] == "INFO"
+    assert told[f"slot 0 copies record by record, not by whole batches: {reason}"] == level
+
+
+def test_a_file_that_wants_records_has_no_reason_to_note(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, *BROKERS, ["t"], features={"exactlyOnce": "enabled"})
+    assert Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))._memory.transport is None
 
 
 def test_settings_that_batches_do_not_know_mean_records_from_the_beginning(

@@ -13,6 +13,7 @@ from k2k_assets.control.assignment_records import Claim
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.coordination.liveness import Liveness, heartbeat_interval_seconds, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import Deadline
@@ -36,6 +37,7 @@ class FollowedTopic:
         positions: Committed positions after that.
         topic_id: Id of the source topic; empty if it is not known.
         paused: The topic's pause; None if it is not paused.
+        form: How its records are brought, see `forms_of`.
     """
 
     copied_by: str
@@ -43,6 +45,7 @@ class FollowedTopic:
     positions: Mapping[int, int]
     topic_id: str
     paused: Pause | None = None
+    form: str = ""
 
     @property
     def lag(self) -> int:
@@ -88,6 +91,7 @@ def followed_topics(
             {tp.partition: record.position for tp, record in log.positions.items() if tp.topic == topic},
             described[topic].topic_id if topic in described else "",
             paused.get(topic),
+            forms_of(record.form for tp, record in log.positions.items() if tp.topic == topic),
         )
         for topic, who in copied_by.items()
         if topic not in left_out

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
 from k2k_assets.kafka.leaders import END_UNKNOWN
@@ -64,6 +65,7 @@ def materialization(topic: TopicOutcome) -> ShownTopicCopy:
     }
     if topic.paused:
         metadata[keys.PAUSED] = str(topic.paused)
+    metadata.update(keys.transport_form(topic.form))
     if ends:
         metadata[keys.TARGET_END] = sum(ends)
     positions = {n: p.position for n, p in parts}
@@ -126,6 +128,7 @@ def live_metadata(
         **({} if behind is None else {keys.SECONDS_BEHIND: round(behind, 3)}),
         **({} if latency is None else {keys.LATENCY: round(latency, 3)}),
         **({} if paused is None else {keys.PAUSED: str(paused)}),
+        **keys.transport_form(forms_of(part.form for part in parts.values())),
         keys.POSITIONS: keys.table(columns, rows),
     }
 
@@ -139,6 +142,7 @@ def followed_materialization(target_topic: str, topic: FollowedTopic) -> ShownTo
         keys.COPIED_BY: topic.copied_by,
         keys.LAG: topic.lag,
         **({} if topic.paused is None else {keys.PAUSED: str(topic.paused)}),
+        **keys.transport_form(topic.form),
         keys.POSITIONS: keys.table(columns, rows),
     }
     positions = {n: topic.positions.get(n, 0) for n in topic.ends}

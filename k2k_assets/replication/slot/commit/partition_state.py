@@ -122,7 +122,9 @@ class PartitionState:
         return self.next > self.committed
 
 
-def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int) -> CommitRecord:
+def commit_record(
+    slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int, transport: str | None = None
+) -> CommitRecord:
     """The commit record, whose position is the next offset that the slot has not read.
 
     Args:
@@ -131,6 +133,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         kind: Why it is written.
         sequence: Rises with each transaction of the slot.
         time: Milliseconds since the epoch.
+        transport: As in the record.
     """
     plan = state.plan
     return CommitRecord(
@@ -159,6 +162,7 @@ def commit_record(slot: SlotPlan, state: PartitionState, kind: Kind, sequence: i
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
         dropped=state.left_out,
         producer=state.producer,
+        transport=transport,
     )
 
 

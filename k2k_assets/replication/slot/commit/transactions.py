@@ -103,7 +103,8 @@ class Transactions:
         self._sink.write_control(*self._commit_control(record))
 
     def _commit_record(self, state: PartitionState, kind: Kind) -> CommitRecord:
-        return commit_record(self._plan, state, kind, self._memory.sequence, now_ms(self._clock))
+        sequence, now = self._memory.sequence, now_ms(self._clock)
+        return commit_record(self._plan, state, kind, sequence, now, self._memory.transport)
 
     def _commit_control(self, record: CommitRecord) -> Control:
         key = record.key_bytes()

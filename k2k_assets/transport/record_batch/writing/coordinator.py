@@ -21,7 +21,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import (
@@ -32,6 +32,7 @@ from k2k_assets.transport.record_batch.wire.control_messages import (
 from k2k_assets.transport.record_batch.wire.settings import Address
 from k2k_assets.transport.record_batch.wire.tasks import Task, pause
 from k2k_assets.transport.record_batch.wire.transaction_messages import EPOCH_EACH
+from k2k_assets.transport.record_batch.writing.broker_requirements import ensure_verified
 from k2k_assets.transport.record_batch.writing.coordinator_search import sought_coordinator
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.write_errors import (
@@ -50,8 +51,6 @@ _LONGEST_PAUSE = 0.1
 _INVALID_STATE = 48
 _OPERATION_NOT_ATTEMPTED = 55  # because of another partition of the request
 _EPOCHS_EACH = 2
-# Brokers that speak this among each other make sure that records belong to an open transaction (KIP-890, first part).
-_VERIFIED = 4
 
 
 class TransactionCoordinator:
@@ -204,9 +203,7 @@ class TransactionCoordinator:
         spoken = connection.spoken
         ends = spoken.by_api.get(END_TXN)
         self.has_epoch_each = spoken.of_transactions >= _EPOCHS_EACH and ends is not None and ends.newest >= EPOCH_EACH
-        connection.version_of(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, messages.ADD_PARTITIONS_VERSION)
-        if spoken.by_api[ADD_PARTITIONS_TO_TXN].newest < _VERIFIED:
-            raise NotByBatches([f"the broker {connection} does not verify transactions (KIP-890)"])
+        ensure_verified(connection)
 
     def _wait_out(
         self, error: int, step: str, deadline: Deadline, seconds: float, topic: str | None = None

@@ -7,7 +7,6 @@ everywhere, but only after a while without any.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -30,40 +29,44 @@ def note_process(context: dg.AssetExecutionContext) -> None:
     Args:
         context: Context of the step.
     """
-    if tags := process_tags():
+    if tags := process_tags(context.run_id):
         context.instance.add_run_tags(context.run_id, tags)
 
 
-def process_tags() -> dict[str, str]:
-    """The tag of this process; empty where the system has no `/proc`."""
+def process_tags(run_id: str) -> dict[str, str]:
+    """The tag of this process; empty where the system has no `/proc`.
+
+    Args:
+        run_id: The run that it executes. A run that is executed again begins with the tags of the former one.
+    """
     stat, place = _stat(os.getpid()), _place()
-    return {PROCESS_TAG: f"{os.getpid()} {stat[_START]} {place}"} if stat and place else {}
+    return {PROCESS_TAG: f"{os.getpid()} {stat[_START]} {place} {run_id}"} if stat and place else {}
 
 
-def is_gone(tags: Mapping[str, str]) -> bool:
+def is_gone(run: dg.DagsterRun) -> bool:
     """Whether the process of a run has certainly ended: it was one of this machine, and is not there any more.
 
     Args:
-        tags: Tags of the run.
+        run: The run.
     """
-    state = _state(tags)
+    state = _state(run)
     return state is not None and (not state or state in _ENDED_STATES)
 
 
-def is_there(tags: Mapping[str, str]) -> bool:
+def is_there(run: dg.DagsterRun) -> bool:
     """Whether the process of a run certainly lives now: on this machine, and not stopped by a signal.
 
     Args:
-        tags: Tags of the run.
+        run: The run.
     """
-    state = _state(tags)
+    state = _state(run)
     return bool(state) and state not in (*_ENDED_STATES, *_STOPPED_STATES)
 
 
-def _state(tags: Mapping[str, str]) -> str | None:
+def _state(run: dg.DagsterRun) -> str | None:
     """The state of a run's process; empty if it does not exist, None if it is not known here."""
-    pid, start, place = (*tags.get(PROCESS_TAG, "").split(), "", "", "")[:3]
-    if not pid.isdigit() or not place or place != _place():
+    pid, start, place, noted = (*run.tags.get(PROCESS_TAG, "").split(), "", "", "", "")[:4]
+    if not pid.isdigit() or not place or place != _place() or noted != run.run_id:
         return None
     stat = _stat(int(pid))
     return stat[_STATE] if stat and stat[_START] == start else ""

@@ -83,7 +83,7 @@ def started(instance: dg.DagsterInstance, tags: dict[str, str]) -> tuple[dict[st
         dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], tags=tags), limit=_RUNS_LOOKED_AT
     )
     begun = {each.dagster_run.run_id: each.start_time for each in found if each.start_time is not None}
-    return begun, {each.dagster_run.run_id for each in found if is_gone(each.dagster_run.tags)}
+    return begun, {each.dagster_run.run_id for each in found if is_gone(each.dagster_run)}
 
 
 def last_run(instance: dg.DagsterInstance, tags: dict[str, str]) -> LastRun:

@@ -32,7 +32,7 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
         if how := _ENDED.get(run.status):
             started = record.start_time or created
             end = record.end_time or started
-            ended.append(EndedRun(run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run.tags)))
+            ended.append(EndedRun(run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run)))
         else:
             active.append(
                 ActiveRun(
@@ -40,7 +40,7 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
                     waits=run.status in _WAITING,
                     ends=run.status is dg.DagsterRunStatus.CANCELING,
                     started=record.start_time is not None,
-                    gone=is_gone(run.tags),
+                    gone=is_gone(run),
                     since=record.start_time or _launched(record),
                     window=window_of(run.tags),
                 )

@@ -88,5 +88,5 @@ def test_a_run_without_end_tells_that_it_lives_before_anything_else(clusters: Ka
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     assert "k2k/process" in run.tags
-    assert not is_gone(run.tags)
+    assert not is_gone(run)
     wait_until(lambda: _heard(clusters, pipeline) == [], PATIENCE, "its end")

@@ -78,7 +78,7 @@ def copied_by_others(
 
     def lives(run_id: str) -> bool:
         run = context.instance.get_run_by_id(run_id)
-        return run is not None and not run.is_finished and is_there(run.tags)
+        return run is not None and not run.is_finished and is_there(run)
 
     with failures_as_messages(), both_clusters(pipeline) as (source, target):
         there = topics & source.topics().keys()

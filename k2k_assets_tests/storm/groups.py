@@ -69,7 +69,7 @@ class ReadingGroups(Background):
         """A group reads no more, and is deleted where it read.
 
         Raises:
-            KafkaException: The cluster does not delete it; it reads on.
+            K2KError: The cluster does not delete it; it reads on.
         """
         with self._at_work:
             delete_group(self._servers, name)

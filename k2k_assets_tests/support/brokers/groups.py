@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, client_settings, producer, renew_admin, unique
@@ -152,10 +153,19 @@ def open_offset_transaction(servers: str, group: str, offsets: Mapping[TopicPart
 
 
 def delete_group(servers: str, group: str) -> None:
-    """Deletes a group without members."""
-    _cluster(servers).apart(_delete_here, group)
+    """Deletes a group without members.
+
+    Raises:
+        K2KError: The cluster does not delete it.
+    """
+    if why := _cluster(servers).apart(_delete_here, group):
+        raise K2KError(f"group {group} is not deleted: {why}")
 
 
-def _delete_here(cluster: Cluster, group: str) -> None:
-    """Does the work of `delete_group` in a child process."""
-    cluster.admin.delete_consumer_groups([group])[group].result(_ANSWER_SECONDS)
+def _delete_here(cluster: Cluster, group: str) -> str:
+    """Does the work of `delete_group` in a child process; returns why it could not. Its error cannot be sent."""
+    try:
+        cluster.admin.delete_consumer_groups([group])[group].result(_ANSWER_SECONDS)
+    except (KafkaException, TimeoutError) as error:
+        return str(error) or "no answer"
+    return ""

@@ -4,8 +4,8 @@
     python -m benchmarks.staged_copies --append            # the same, appended to RESULTS.md
     python -m benchmarks.staged_copies --records 500000 --repeat 1
 
-Values begin with the id of a schema of the source's registry, in all copies; both registries are real. The kinds of copies
-take turns, so that what changes on the machine meets all of them.
+Values begin with the id of a schema of the source's registry, in all copies; both registries are real. The kinds of
+copies take turns, so that what changes on the machine meets all of them.
 """
 
 from __future__ import annotations

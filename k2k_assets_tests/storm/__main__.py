@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
+from typing import get_args
 
 import click
 
 from k2k_assets_tests.storm.faults import FAULTS
+from k2k_assets_tests.storm.forms import Form
 from k2k_assets_tests.storm.instances import Engine
 from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.storm import storm
@@ -18,6 +20,9 @@ from k2k_assets_tests.storm.storm import storm
 @click.option("--seed", type=int, help="Of all choices; drawn and told if absent.")
 @click.option("--mode", type=click.Choice(["exactly-once", "at-least-once"]), default="exactly-once", show_default=True)
 @click.option("--engine", type=click.Choice(["spark", "processes", "dagster"]), default="spark", show_default=True)
+@click.option(
+    "--form", type=click.Choice(get_args(Form)), default="records", show_default=True, help="`transport.form`."
+)
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")
 @click.option("--stages", is_flag=True, help="With stages that change records.")
@@ -28,6 +33,7 @@ def main(
     seed: int | None,
     mode: str,
     engine: Engine,
+    form: Form,
     round_seconds: float,
     pause: float,
     stages: bool,
@@ -35,6 +41,8 @@ def main(
     only: tuple[str, ...],
 ) -> None:
     """Faults at random over two real brokers and real processes; then every record is compared."""
+    if form == "mixed" and engine == "dagster":
+        raise click.UsageError("under Dagster all instances have one pipeline file, and so one form")
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     report = storm(
@@ -43,6 +51,7 @@ def main(
             seed=seed,
             exactly_once=mode == "exactly-once",
             engine=engine,
+            form=form,
             round_seconds=round_seconds,
             pause=pause,
             only=only,

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
@@ -76,6 +76,7 @@ class Environment:
         sandbox: The brokers.
         path: The pipeline file; instances of another slot count get a variant of it.
         engine: What the instances run on.
+        forms: `transport.form` of the instances, in turns.
         prefix: Of the names of source topics.
         writer: Writes to the source.
         journal: Is told what happens.
@@ -97,6 +98,7 @@ class Environment:
         sandbox: KafkaSandbox,
         path: Path,
         engine: Engine,
+        forms: Sequence[str],
         prefix: str,
         writer: NumberedWriter,
         journal: Journal,
@@ -113,6 +115,7 @@ class Environment:
         self.pipeline: Pipeline = load_pipeline([path])
         self._path = path
         self._engine = engine
+        self._forms = forms
         self._lasting = lasting
         self._stages = stages
         self._opposite = opposite
@@ -179,7 +182,8 @@ class Environment:
         self.mappers.end()
 
     def _copier(self, slots: int, mishap: Mishap = NONE) -> Callable[[Path], Instance]:
-        path = self._path if self._engine == "dagster" else self._variant(slots)
+        form = self._forms[self.copiers.started % len(self._forms)]
+        path = self._path if self._engine == "dagster" else self._variant(slots, form)
         return lambda log: Instance(self._engine, copying(self._engine, path, slots, mishap), log)
 
     def _mapper(self) -> Callable[[Path], Instance]:
@@ -189,11 +193,12 @@ class Environment:
         opposite = self._opposite is not None and self._opposite._troubled(since)
         return opposite or max(self._trouble.values()) >= since
 
-    def _variant(self, slots: int) -> Path:
+    def _variant(self, slots: int, form: str) -> Path:
         """Of instances with three slots the executors are processes of their own."""
-        path = self._path.with_name(f"slots-{slots}.yaml")
+        path = self._path.with_name(f"slots-{slots}-{form}.yaml")
         document = yaml.safe_load(self._path.read_text())
         document["configuration"] = {**document.get("configuration", {}), "partitionParallelism": slots}
+        document["transport"] = {"form": form}
         if slots == _WITH_EXECUTORS:
             document["spark"]["master"] = "local-cluster[2,2,1024]"
         # Another instance may be about to read it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from k2k_assets_tests.storm.faults import LEAVE_NO_SLEEPER
+from k2k_assets_tests.storm.forms import Form
 from k2k_assets_tests.storm.instances import Engine
 
 
@@ -26,6 +27,7 @@ class Plan:
         aloud: Whether to tell what happens.
         stages: Whether the pipeline changes records.
         both_ways: Whether a second pipeline copies back what is written on the target.
+        form: `transport.form` of the instances; "mixed": instances of either form take over from each other.
     """
 
     seconds: float
@@ -39,6 +41,7 @@ class Plan:
     aloud: bool = False
     stages: bool = False
     both_ways: bool = False
+    form: Form = "records"
 
     @property
     def late_writers(self) -> bool:

@@ -26,6 +26,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.storm import indexing
 from k2k_assets_tests.storm.environment import Environment
 from k2k_assets_tests.storm.faults import FAULTS, Fault
+from k2k_assets_tests.storm.forms import Sessions, sessions_of
 from k2k_assets_tests.storm.hanging import HangingTransactions
 from k2k_assets_tests.storm.history_of_dagster import runs_in_words, too_large
 from k2k_assets_tests.storm.instances import home_of_dagster
@@ -63,6 +64,7 @@ class Report:
         directory: Evidence; gone if nothing is wrong.
         writes_failed: Batches of the source's writer without an answer.
         runs: Of Dagster, in words; empty elsewhere.
+        sessions: How many there were of each form, and why some went back to records.
     """
 
     plan: Plan
@@ -75,18 +77,21 @@ class Report:
     problems: list[str] = field(default_factory=list)
     writes_failed: int = 0
     runs: str = ""
+    sessions: Sessions = field(default_factory=Sessions)
 
     def words(self) -> str:
         """For people."""
         mode = "exactly once" if self.plan.exactly_once else "at least once"
         stages = ", with stages that change records" if self.plan.stages else ""
         stages += f", both ways, markers of mode {self.plan.marker}" if self.plan.both_ways else ""
+        form = f", {self.plan.form}"
         groups = GROUPS * (2 if self.plan.both_ways else 1)
         done = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
         lines = [
-            f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}, on {self.plan.engine}{stages}",
+            f"storm of {self.plan.seconds:g} s, seed {self.plan.seed}, {mode}{form}, on {self.plan.engine}{stages}",
             f"  faults     {sum(self.faults.values())}: {done}",
             f"  instances  {self.instances}, and {self.mappers} mappers",
+            f"  sessions   {self.sessions.words()}",
             f"  records    {self.verdict.records} on the source, {self.verdict.copies} on the target, "
             f"{self.verdict.commits} commit records, {self.verdict.dead_letters} dead letters",
             f"  groups     {groups}, {self.groups.commits} of their commits on the target{self._answers()}",
@@ -128,6 +133,8 @@ def storm(plan: Plan) -> Report:
         home, lasted = home_of_dagster(directory / PIPELINES), time.monotonic() - began
         report.runs = runs_in_words(home, lasted)
         report.problems += too_large(home, lasted)
+    report.sessions = sessions_of(directory)
+    report.problems += report.sessions.problems(plan.form, plan.engine)
     report.faults = dict(journal.faults)
     report.instances = sum(way.environment.copiers.started for way in ways)
     report.mappers = sum(way.environment.mappers.started for way in ways)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from k2k_assets_tests.storm.faults import LEAVE_NO_SLEEPER
+from k2k_assets_tests.storm.forms import Form
 from k2k_assets_tests.storm.plan import Plan
 from k2k_assets_tests.storm.storm import storm
 
@@ -22,6 +23,17 @@ def test_a_short_storm(mode: str) -> None:
     assert report.verdict.records > 200
     assert sum(report.faults.values()) >= 8
     assert report.groups.commits > 3, "groups moved; how often in seconds is the machine's matter"
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("form", ["batches", "mixed"])
+def test_a_storm_of_whole_batches(form: Form) -> None:
+    """In a mixed one instances of either form take over from each other."""
+    report = storm(Plan(seconds=90, seed=12, form=form, both_ways=True))
+    assert not report.problems, report.words()
+    assert report.verdict.records > 1000
+    assert report.sessions.by_batches > 5
 
 
 @pytest.mark.storm

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.storm.environment import Environment
+from k2k_assets_tests.storm.forms import forms_of
 from k2k_assets_tests.storm.groups import ReadingGroups
 from k2k_assets_tests.storm.journal import Journal
 from k2k_assets_tests.storm.opposite import Opposite
@@ -63,7 +64,7 @@ def ways_of(plan: Plan, directory: Path, sandbox: KafkaSandbox, stages: list[Sta
         seed = plan.seed + side
         writer = NumberedWriter(clusters.source_servers, [], seed, dress=staged.dress)
         groups = ReadingGroups(clusters.source_servers, readers[side], writer.places, seed)
-        what = clusters, path, plan.engine, prefix, writer, journal, plan.lasting, staged, groups
+        what = clusters, path, plan.engine, forms_of(plan.form), prefix, writer, journal, plan.lasting, staged, groups
         environment = Environment(*what, ways[0].environment if ways else None)
         ways.append(Way(environment, staged, groups))
     return ways
@@ -102,6 +103,7 @@ def _pipeline_file(
             **({} if plan.both_ways else {"onForeignWriter": "fail"}),
         },
         "spark": {"master": "local[4]", "config": {"spark.sql.shuffle.partitions": "2"}},
+        "transport": {"form": forms_of(plan.form)[0]},
         "index": {"path": str(directory / f"index-{number}")},
         # Transactions stay open for long, so that faults meet them.
         "sync": {"minCommitInterval": "300 milliseconds", "metadataInterval": "2 seconds"},

@@ -146,6 +146,8 @@ class Slot:
         tail = stack.enter_context(AssignmentTail(self._plan.pipeline, target))
         tail.catch_up()  # a fenced slot must know the newest claims before it initialises an id, which may be taken
         self._id = self._free_id(tail)
+        form = "whole batches" if self._transport.capabilities.keeps_batches else "records"
+        log.info("slot %d copies by %s from now on", self._plan.slot, form)
         sink = self._sink()
         stack.callback(sink.close)
         reader = self._source()

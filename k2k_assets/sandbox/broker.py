@@ -117,7 +117,8 @@ class Broker(SupervisedProcess):
         properties = self._write_properties()
         data = self.directory / "data"
         if not is_formatted(data):
-            format_data(data, self.cluster_id, jars, lambda: self._format(java, properties))
+            node = self._settings.get("node.id", "1")
+            format_data(data, self.cluster_id, jars, lambda: self._format(java, properties), node)
         self.spawn([*java, "kafka.Kafka", str(properties)])
 
     def wait_ready(self, timeout: float = _READY_SECONDS) -> None:

@@ -23,7 +23,7 @@ def is_formatted(data: Path) -> bool:
     return (data / _IDS).exists()
 
 
-def format_data(data: Path, cluster_id: str, jars: Path, by_tool: Callable[[], None]) -> None:
+def format_data(data: Path, cluster_id: str, jars: Path, by_tool: Callable[[], None], node: str = "1") -> None:
     """Makes a data directory that a broker can start on.
 
     Args:
@@ -31,12 +31,13 @@ def format_data(data: Path, cluster_id: str, jars: Path, by_tool: Callable[[], N
         cluster_id: Of the new cluster.
         jars: Directory of the jars of this Kafka release.
         by_tool: Lets Kafka's own tool do it.
+        node: The node id.
     """
     kept = jars.with_name(f"{jars.name}-{_FEATURES}")
     if kept.is_file():
         data.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(kept, data / _FEATURES)
-        ids = {"version": "1", "cluster.id": cluster_id, "node.id": "1", "directory.id": random_id()}
+        ids = {"version": "1", "cluster.id": cluster_id, "node.id": node, "directory.id": random_id()}
         (data / _IDS).write_text("".join(f"{key}={value}\n" for key, value in ids.items()))  # last: now it is formatted
         return
     by_tool()

@@ -44,6 +44,7 @@ class Fault:
         occurrence: The how many-th request that fits, from 1, counted from when the fault was armed.
         carrying: Bytes that a request has to hold to fit, such as a topic's name.
         seconds: Of a delay.
+        by_half: Whether half of what is cut off or lost gets through before the connection breaks.
         happened: Set when it has, or at the beginning of a delay.
         request: The one that was hit.
         chosen: Set when there is one.
@@ -54,6 +55,7 @@ class Fault:
     occurrence: int = 1
     carrying: bytes = b""
     seconds: float = 1.0
+    by_half: bool = False
     happened: threading.Event = field(default_factory=threading.Event)
     request: Request | None = None
     chosen: threading.Event = field(default_factory=threading.Event)
@@ -200,6 +202,8 @@ class _Connection:
                 fault = self._proxy.fault_for(request)
                 if fault and fault.trouble is Trouble.LOST:
                     fault.happened.set()
+                    if fault.by_half:
+                        self._broker.sendall(frame[: len(frame) // 2])
                     self.close()
                     return
                 if fault:
@@ -215,6 +219,8 @@ class _Connection:
             while (frame := read_frame(self._broker)) is not None:
                 number = correlation_of(frame)
                 fault = self._faults.pop(number, None)
+                if fault and fault.by_half:
+                    self._client.sendall(frame[: len(frame) // 2])
                 if fault and not self._survives(fault):
                     continue
                 if number in self._naming:

@@ -145,6 +145,18 @@ class BrokerConnection:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._wakes_from = count
 
+    def is_open(self) -> bool:
+        """Whether an idle connection is open: the broker may have closed it meanwhile. A request finds out too late."""
+        if self._sock is None:
+            return False
+        try:
+            self._sock.recv(1)  # no answer is under way, so that whatever comes is the end
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return True
+        except OSError:
+            return False
+        return False
+
     def close(self) -> None:
         """Closes it at once."""
         sock, self._sock = self._sock, None

@@ -11,7 +11,7 @@ the target holds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -22,9 +22,15 @@ from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.writing.leader_search import LeaderSearch
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
-from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetTopics
+from k2k_assets.transport.record_batch.writing.target_partitions import (
+    NOBODY,
+    QueuedBatch,
+    TargetPartition,
+    TargetTopics,
+)
 
 K = TypeVar("K")
 WINDOW = 16 * 1024 * 1024
@@ -61,6 +67,7 @@ class BatchProducer(ABC, Generic[K]):
         self._leaders: dict[int, LeaderWriter] = {}
         self._queued: dict[K, list[QueuedBatch]] = {}
         self._queued_bytes = self._outstanding = 0
+        self._search = LeaderSearch()
         self._failure: Exception | None = None
 
     def partition_count(self, topic: str) -> int:
@@ -83,6 +90,11 @@ class BatchProducer(ABC, Generic[K]):
     def acknowledged(self, size: int) -> None:
         """Notes that so many bytes are on the target."""
         self._outstanding -= size
+        self._search.succeeded()
+
+    def seek_leader(self, partition: TargetPartition, why: str) -> None:
+        """Has the leader of a partition found anew, and what it has ready sent there."""
+        self._search.add(partition, why)
 
     def close(self) -> None:
         """Drops all connections."""
@@ -124,16 +136,39 @@ class BatchProducer(ABC, Generic[K]):
         return self._outstanding <= _WINDOW_WITH_ROOM
 
     def _await(self, done: Callable[[], bool]) -> None:
-        self._loop.run(self._timeout, done)
-        if not done():
-            raise Restart(f"the target did not take {self._outstanding} bytes within {self._timeout:g} s")
+        deadline = Deadline(self._timeout)
+        while not deadline.expired():
+            self._loop.run(self._search.patience(deadline.remaining()), lambda: done() or self._search.is_due())
+            if done():
+                return
+            if self._search.is_due():
+                self._find_leaders(deadline)
+        silent = [str(leader) for leader in self._leaders.values() if leader.unanswered or leader.has_request()]
+        trouble = [f"no answer from {', '.join(silent)}"] if silent else []
+        trouble += self._search.reasons()
+        raise Restart(
+            f"the target did not take {self._outstanding} bytes within {self._timeout:g} s: {'; '.join(trouble)}"
+        )
+
+    def _find_leaders(self, deadline: Deadline) -> None:
+        for partition in self._search.take():
+            partition.node = self._loop.complete(self._topics.leader(partition.tp, deadline))
+            self._leader(partition.node).take_over(partition)
+
+    def _hand_over(self, partition: TargetPartition, batches: Sequence[QueuedBatch]) -> None:
+        """Hands batches to the leader of a partition; they wait while that is being found."""
+        if partition.node == NOBODY:
+            partition.ready.extend(batches)
+        else:
+            self._leader(partition.node).send(partition, batches)
 
     def _leader(self, node: int) -> LeaderWriter:
-        found = self._leaders.get(node)
-        if found is None:
-            address = self._cluster.brokers.get(node)
-            if address is None:
-                raise Restart(f"target: broker {node} has left the cluster")
+        found, address = self._leaders.get(node), self._cluster.brokers.get(node)
+        if found is not None:
+            found.address = address or found.address
+        elif address is None:
+            raise Restart(f"target: broker {node} has left the cluster")
+        else:
             found = LeaderWriter(address, self._settings.connection, self)
             self._leaders[node] = found
             self._loop.start(found.run())

@@ -116,6 +116,9 @@ class TransactionCoordinator:
         Returns:
             Whether they had to wait, because the transaction before was still being ended.
 
+        Where each transaction has an epoch of its own a late copy of the request adds nothing to another one. So a lost
+        answer is asked for again.
+
         Raises:
             ConnectionLost: The answer is lost.
             Fenced: Somebody else has the id.
@@ -124,8 +127,14 @@ class TransactionCoordinator:
         body = messages.add_partitions(self._id, producer, partitions)
         began, had_to_wait = time.monotonic(), False
         while True:
-            connection = yield from self._connected(deadline)
-            answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
+            connection = yield from self._reached(deadline)
+            try:
+                answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
+            except ConnectionLost:
+                self.close()
+                if not self.has_epoch_each or deadline.expired():
+                    raise
+                continue
             found = messages.read_add_partitions(answer)
             if found.keys() != set(partitions):
                 raise Restart(f"{connection}: an answer about other partitions than were added to the transaction")
@@ -178,7 +187,7 @@ class TransactionCoordinator:
     def _end_once(self, producer: ProducerIdentity, deadline: Deadline, commits: bool) -> Task[ProducerIdentity]:
         step = "committing" if commits else "aborting"
         try:
-            connection = yield from self._connected(deadline)
+            connection = yield from self._reached(deadline)
             version = EPOCH_EACH
             if not self.has_epoch_each:
                 version = connection.version_of(END_TXN, *messages.END_TXN_VERSIONS)
@@ -222,12 +231,26 @@ class TransactionCoordinator:
             raise Restart(f"{step}: {error_text(error)} until the time was over")
         yield from pause(seconds)
 
+    def _reached(self, deadline: Deadline) -> Task[BrokerConnection]:
+        """As `_connected`, tried until the time is over: nothing is sent before."""
+        while True:
+            try:
+                return (yield from self._connected(deadline))
+            except LoginRefused:
+                raise
+            except ConnectionLost:
+                if deadline.expired():
+                    raise
+            yield from pause(_PAUSE)
+
     def _connected(self, deadline: Deadline) -> Task[BrokerConnection]:
         """A connection to the coordinator.
 
         Raises:
             ConnectionLost: It cannot be reached.
         """
+        if self._connection is not None and not self._connection.is_open():
+            self.close()
         if self._connection is None:
             address = yield from sought_coordinator(self._id, self._brokers, self._settings.connection, deadline)
             connection = BrokerConnection(address, self._settings.connection)

@@ -95,7 +95,7 @@ class IdempotentProducer(BatchProducer[Stream]):
     def _send(self) -> None:
         for stream, batches in self._taken().items():
             partition = self._streams.get(stream) or self._begun(stream)
-            self._leader(partition.node).send(partition, batches)
+            self._hand_over(partition, batches)
 
     def _begun(self, stream: Stream) -> TargetPartition:
         identity = self._identities.get(stream.source)

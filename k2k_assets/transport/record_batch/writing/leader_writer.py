@@ -1,17 +1,28 @@
-"""Writes to the partitions that one broker leads, through one connection: a broker takes its requests one at a time."""
+"""Writes to the partitions that one broker leads, through one connection: a broker takes its requests one at a time.
+
+| answer | what becomes of the batch |
+| --- | --- |
+| an offset | it is there |
+| the broker does not lead the partition, or too few replicas are in sync, and no offset | it was not written |
+| anything else, or none | it may be there: all ends |
+
+A broker checks that sequences go on. So what was sent behind a batch that was not written is refused likewise, and all
+of it goes again, in order and under the same sequences, once nothing of the partition is unanswered.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import stamped
-from k2k_assets.transport.record_batch.errors import ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError
 from k2k_assets.transport.record_batch.wire import produce_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
@@ -21,7 +32,13 @@ from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionS
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
 from k2k_assets.transport.record_batch.writing.refusals import refusal_of
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
-from k2k_assets.transport.record_batch.writing.write_errors import REFUSALS, error_of
+from k2k_assets.transport.record_batch.writing.write_errors import (
+    NOT_TAKEN,
+    OUT_OF_ORDER,
+    REFUSALS,
+    error_of,
+    error_text,
+)
 
 # Larger requests would only keep the answers of their first batches waiting.
 _REQUEST_BYTES = 1024 * 1024
@@ -50,14 +67,19 @@ class Transaction(Protocol):
         """Notes that so many bytes are on the target."""
         ...
 
+    def seek_leader(self, partition: TargetPartition, why: str) -> None:
+        """Has the leader of a partition found anew, and what it has ready sent there."""
+        ...
+
 
 class _Sent(NamedTuple):
     partition: TargetPartition
     queued: QueuedBatch
+    sequence: int
 
 
 class LeaderWriter:
-    """Writes to what one broker leads. No batch is ever sent twice: if anything is in doubt, it raises.
+    """Writes to what one broker leads. What may be written is never sent again: if anything is in doubt, it raises.
 
     Args:
         address: The broker.
@@ -65,35 +87,52 @@ class LeaderWriter:
         transaction: Who writes.
 
     Attributes:
+        address: The broker; of the next connection.
         not_before: When the next request may be sent, monotonic seconds: the broker may ask to be left alone.
+        unanswered: How many requests have no answer yet.
     """
 
     def __init__(self, address: Address, settings: ConnectionSettings, transaction: Transaction) -> None:
         self.not_before = 0.0
-        self._address, self._settings, self._transaction = address, settings, transaction
+        self.address, self.unanswered = address, 0
+        self._settings, self._transaction = settings, transaction
         self._active: deque[TargetPartition] = deque()
         self._version = messages.OLDEST
 
+    def __str__(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
     def send(self, partition: TargetPartition, batches: Sequence[QueuedBatch]) -> None:
         """Queues batches of a partition that is in the transaction."""
-        if not partition.ready:
+        if not partition.ready and not partition.refused:
             self._active.append(partition)
         partition.ready.extend(batches)
+
+    def take_over(self, partition: TargetPartition) -> None:
+        """Goes on with what another leader has not taken."""
+        self._active.append(partition)
 
     def run(self) -> Task[None]:
         """Sends what is queued, and takes in the answers.
 
         Raises:
-            ConnectionLost: The broker cannot be reached, or does not say what became of a batch.
+            ConnectionLost: The broker does not say what became of a batch.
+            LoginRefused: It refuses the credentials.
             Undeliverable: It refuses a record.
             Fenced: Somebody else has the transactional id.
             Restart: It answers anything else that is no success.
         """
         while True:
             yield Wait(_FOREVER, ready=self.has_request)
-            connection = BrokerConnection(self._address, self._settings)
+            connection = BrokerConnection(self.address, self._settings)
             try:
-                yield from connection.open()
+                try:
+                    yield from connection.open()
+                except LoginRefused:
+                    raise
+                except ConnectionLost as lost:
+                    self._hand_back(str(lost))
+                    continue
                 self._version = self._version_of(connection)
                 pipeline = RequestPipeline(connection, self)
                 try:
@@ -103,6 +142,11 @@ class LeaderWriter:
                         raise
             finally:
                 connection.close()
+
+    def _hand_back(self, why: str) -> None:
+        """Gives up what is ready, of which nothing was sent."""
+        while self._active:
+            self._transaction.seek_leader(self._active.popleft(), why)
 
     def _version_of(self, connection: BrokerConnection) -> int:
         if self._transaction.transactional_id is None:
@@ -130,15 +174,17 @@ class LeaderWriter:
             queued = partition.ready.popleft()
             batch = queued.batch
             header = stamped(batch, producer_id, epoch, partition.sequence, is_transactional)
-            partition.sequence = partition.sequence + batch.records & _SEQUENCES
             batches[partition.tp] = StampedBatch(partition.topic_id, header, batch.payload)
-            sent[self._name(partition), partition.tp.partition] = _Sent(partition, queued)
+            sent[self._name(partition), partition.tp.partition] = _Sent(partition, queued, partition.sequence)
+            partition.unanswered += 1
+            partition.sequence = partition.sequence + batch.records & _SEQUENCES
             size += batch.size
             if partition.ready:
                 again.append(partition)
         active.extendleft(reversed(skipped))
         active.extend(again)
         version = self._version
+        self.unanswered += 1
         pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
         least = len(sent) * _LEAST_ANSWER
         return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent), least)
@@ -155,17 +201,36 @@ class LeaderWriter:
             asked = sent.pop((found.topic, found.partition), None)
             if asked is None:
                 raise ProtocolError("an answer about a partition that was not written to")
-            self._appended(asked, found)
+            self._answered(asked, found)
         if sent:
             raise ProtocolError(f"no answer about {len(sent)} partitions that were written to")
+        self.unanswered -= 1
+
+    def _answered(self, sent: _Sent, found: ProducedPartition) -> None:
+        partition = sent.partition
+        partition.unanswered -= 1
+        if _was_not_written(partition, found):
+            if not partition.refused:
+                partition.refused_from, partition.error = sent.sequence, found.error
+                with suppress(ValueError):
+                    self._active.remove(partition)
+            partition.refused.append(sent.queued)
+        else:
+            self._appended(sent, found)
+        if partition.refused and not partition.unanswered:
+            partition.take_back()
+            self._transaction.seek_leader(partition, f"{self}: {partition.tp}: {error_text(partition.error)}")
 
     def _appended(self, sent: _Sent, found: ProducedPartition) -> None:
-        (partition, queued), base = sent, found.base_offset
+        partition, queued, _ = sent
+        base = found.base_offset
         if found.error:
             if found.error in REFUSALS and queued.piece is not None:
                 raise refusal_of(queued.batch, queued.piece, found)
             topic = partition.tp.topic
             raise error_of(found.error, f"writing to {partition.tp}", topic, found.words)
+        if partition.refused:
+            raise Restart(f"writing to {partition.tp}: a batch was written, and one before it was not")
         if base < max(0, partition.end):
             raise Restart(
                 f"writing to {partition.tp}: a batch lies at {base}, before the end {partition.end} of another"
@@ -174,3 +239,9 @@ class LeaderWriter:
         if queued.piece is not None:
             queued.piece.base_offset = base
         self._transaction.acknowledged(queued.batch.size)
+
+
+def _was_not_written(partition: TargetPartition, found: ProducedPartition) -> bool:
+    if found.base_offset >= 0:
+        return False
+    return found.error in NOT_TAKEN or (found.error == OUT_OF_ORDER and bool(partition.refused))

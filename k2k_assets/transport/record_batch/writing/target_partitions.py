@@ -19,6 +19,8 @@ from k2k_assets.transport.record_batch.wire.tasks import Task, pause
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.write_errors import NO_LEADER, UNKNOWN_TOPIC, error_of
 
+NOBODY = -1
+"""In the place of a node id."""
 _PAUSE = 0.1
 # After so many seconds the next session finds out what is the matter.
 _PATIENCE = 5.0
@@ -33,18 +35,22 @@ class QueuedBatch(NamedTuple):
     piece: Piece | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TargetPartition:
     """A partition that is written to.
 
     Attributes:
         tp: Which one.
         topic_id: Its topic's id, 16 bytes.
-        node: Node id of its leader.
+        node: Node id of its leader; `NOBODY`: it is being found.
         sequence: Of the next record.
         end: The offset behind the last record of ours; -1 if there is none.
         ready: Batches that may be sent.
         identity: Under which producer id and epoch; None: those of the transaction.
+        unanswered: How many batches have no answer yet.
+        refused: Batches that were not written, and all that were sent behind them: they go again, in this order.
+        refused_from: The sequence under which the first of them was sent.
+        error: Why it was not written, an error code.
     """
 
     tp: TopicPartition
@@ -54,6 +60,16 @@ class TargetPartition:
     end: int = -1
     ready: deque[QueuedBatch] = field(default_factory=deque)
     identity: ProducerIdentity | None = None
+    unanswered: int = 0
+    refused: list[QueuedBatch] = field(default_factory=list)
+    refused_from: int = 0
+    error: int = 0
+
+    def take_back(self) -> None:
+        """Makes ready again what was refused, once everything is answered."""
+        self.ready.extendleft(reversed(self.refused))
+        self.refused.clear()
+        self.sequence = self.refused_from
 
 
 class TargetTopics:
@@ -87,9 +103,19 @@ class TargetTopics:
         topic = yield from self._found(tp.topic, tp.partition, deadline)
         return TargetPartition(tp, topic.topic_id or b"", topic.partitions[tp.partition].node)
 
-    def _found(self, name: str, partition: int | None, deadline: Deadline) -> Task[TopicMetadata]:
+    def leader(self, tp: TopicPartition, deadline: Deadline) -> Task[int]:
+        """Node id of a partition's leader; brokers are asked.
+
+        Raises:
+            Forbidden: The principal may not describe the topic.
+            Restart: There is none, nobody leads it, or the topic was created anew.
+        """
+        topic = yield from self._found(tp.topic, tp.partition, deadline, is_new=True)
+        return topic.partitions[tp.partition].node
+
+    def _found(self, name: str, partition: int | None, deadline: Deadline, is_new: bool = False) -> Task[TopicMetadata]:
         known = self._topics.get(name)
-        if known is not None and not _missing(known, partition, self._cluster.brokers):
+        if not is_new and known is not None and not _missing(known, partition, self._cluster.brokers):
             return known
         patience = Deadline(min(_PATIENCE, deadline.remaining()))
         while True:

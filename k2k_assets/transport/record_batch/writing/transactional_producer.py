@@ -1,4 +1,4 @@
-"""Writes batches in transactions. Nothing that carries records is ever sent twice.
+"""Writes batches in transactions. Nothing that may have been written is ever sent again.
 
 Right after another transaction a partition joins the next one by a request of its own, else by its first records. The
 next producer with the same transactional id aborts what this one has left open.
@@ -131,8 +131,7 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
             had_to_wait = self._loop.complete(self._coordinator.join(self.identity, new, deadline))
             self._ending.is_over(time.monotonic(), had_to_wait)
         for tp, batches in queued.items():
-            partition = self._partitions[tp]
-            self._leader(partition.node).send(partition, batches)
+            self._hand_over(self._partitions[tp], batches)
 
     def _joins_apart(self) -> bool:
         """Whether partitions join by a request of their own: the records themselves would be held back, or cannot."""

@@ -26,6 +26,8 @@ STEP_SECONDS, SHORT_STEP_SECONDS = 30.0, 3.0
 """Of a producer: it has six attempts at a question in that time."""
 ALWAYS, NEVER = 3600.0, 0.0
 REQUESTS = [
+    (Api.API_VERSIONS, ENDING_SECONDS),
+    (Api.METADATA, ENDING_SECONDS),
     (Api.FIND_COORDINATOR, ENDING_SECONDS),
     (Api.INIT_PRODUCER_ID, ENDING_SECONDS),
     (Api.ADD_PARTITIONS_TO_TXN, ALWAYS),
@@ -34,8 +36,8 @@ REQUESTS = [
     (Api.END_TXN, ALWAYS),
     (Api.END_TXN, NEVER),
 ]
-ONCE = (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
-"""A session asks these once."""
+ONCE = (Api.API_VERSIONS, Api.METADATA, Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
+"""A session asks these once, or each connection does."""
 
 
 def _one(value: bytes) -> OutgoingBatch:
@@ -100,10 +102,24 @@ def test_a_request_that_is_cut_off_costs_and_doubles_nothing(
             copy.run()
             assert fault.chosen.is_set()
             assert copy.written() == list(range(TRANSACTIONS * RECORDS))
-            # A commit is asked about again, and so is what begins a session; all else begins a session anew.
-            is_asked_again = api in (*ONCE, Api.END_TXN) or trouble is Trouble.DELAYED
+            # Only what carries records begins a session anew.
+            is_asked_again = api is not Api.PRODUCE or trouble is Trouble.DELAYED
             if trouble is not Trouble.DROPPED:  # then the time may be over on a slow machine
                 assert copy.restarts == (0 if is_asked_again else 1)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.LOST])
+@pytest.mark.parametrize(("api", "ending_seconds"), REQUESTS)
+def test_half_a_request_or_answer_is_none(
+    clusters: KafkaSandbox, api: Api, ending_seconds: float, trouble: Trouble
+) -> None:
+    with Proxy(clusters.target_servers) as proxy:
+        copy = Copy(clusters, proxy, ending_seconds)
+        fault = proxy.arm(Fault(api, trouble, 1 if api in ONCE else 2, by_half=True))
+        copy.run()
+        assert fault.chosen.is_set()
+        assert copy.written() == list(range(TRANSACTIONS * RECORDS))
+        assert copy.restarts == (1 if api is Api.PRODUCE else 0)
 
 
 def test_no_request_with_records_is_sent_twice(clusters: KafkaSandbox) -> None:

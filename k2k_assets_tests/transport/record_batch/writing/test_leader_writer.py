@@ -41,9 +41,13 @@ class OneTransaction:
 
     def __init__(self) -> None:
         self.acknowledged_bytes = 0
+        self.leaderless: list[tuple[TargetPartition, str]] = []
 
     def acknowledged(self, size: int) -> None:
         self.acknowledged_bytes += size
+
+    def seek_leader(self, partition: TargetPartition, why: str) -> None:
+        self.leaderless.append((partition, why))
 
 
 class Writing:
@@ -125,10 +129,9 @@ def test_answers_tell_where_batches_are() -> None:
         (90, Fenced, "writing to a-0"),
         (49, Fenced, "writing to a-0"),
         (29, Forbidden, "not allowed"),
-        (6, Restart, "writing to a-0"),
+        (20, Restart, "writing to a-0"),
         (45, Restart, "writing to a-0"),
         (46, Restart, "writing to a-0"),
-        (100, Restart, "writing to a-0"),
         (120, Restart, "writing to a-0"),
         (-1, Restart, "writing to a-0"),
         (999, Restart, "writing to a-0"),
@@ -141,6 +144,58 @@ def test_an_error_ends_it(error: int, raised: type[Exception], words: str) -> No
         writing.writer.next_request().on_answer(_answer((A, error, -1)))
     assert piece.base_offset == -1
     assert writing.transaction.acknowledged_bytes == 0
+
+
+@pytest.mark.parametrize("error", [3, 5, 6, 19, 51, 100])
+def test_what_was_not_written_goes_again_with_all_behind_it(error: int) -> None:
+    writing = Writing()
+    pieces = writing.send(A, 3, 4, 5, 6)
+    requests = [writing.writer.next_request() for _ in range(3)]
+    requests[0].on_answer(_answer((A, 0, 10)))
+    requests[1].on_answer(_answer((A, error, -1)))
+    pieces += writing.send(A, 7)
+    assert not writing.writer.has_request(), "what comes later waits, too"
+    assert not writing.transaction.leaderless, "an answer is missing"
+    requests[2].on_answer(_answer((A, 45, -1)))
+    ((partition, why),) = writing.transaction.leaderless
+    assert why.startswith("broker:1: a-0: ")
+    other = Writing()
+    other.writer.take_over(partition)
+    again = [other.writer.next_request() for _ in range(4)]
+    assert not other.writer.has_request()
+    assert [_headers(request) for request in again] == [[(7, 2, 3)], [(7, 2, 7)], [(7, 2, 12)], [(7, 2, 18)]]
+    for request, base in zip(again, (13, 17, 22, 28), strict=True):
+        request.on_answer(_answer((A, 0, base)))
+    assert [piece.base_offset for piece in pieces] == [10, 13, 17, 22, 28]
+    assert partition.sequence == 25
+
+
+def test_a_leader_that_was_deposed_after_it_had_written_ends_it() -> None:
+    writing = Writing()
+    writing.send(A, 3)
+    with pytest.raises(Restart, match="writing to a-0"):
+        writing.writer.next_request().on_answer(_answer((A, 6, 10)))
+
+
+def test_a_batch_that_was_written_behind_one_that_was_not_ends_it() -> None:
+    writing = Writing()
+    writing.send(A, 3, 3)
+    first, second = writing.writer.next_request(), writing.writer.next_request()
+    first.on_answer(_answer((A, 19, -1)))
+    with pytest.raises(Restart, match="one before it was not"):
+        second.on_answer(_answer((A, 0, 10)))
+
+
+def test_other_partitions_go_on_meanwhile() -> None:
+    writing = Writing()
+    writing.send(A, 3, 3)
+    writing.send(B, 2, 2)
+    writing.writer.next_request().on_answer(_answer((A, 6, -1), (B, 0, 5)))
+    request = writing.writer.next_request()
+    assert _headers(request) == [(7, 2, 2)]
+    request.on_answer(_answer((B, 0, 7)))
+    ((partition, _),) = writing.transaction.leaderless
+    assert (partition.tp, len(partition.ready)) == (A, 2)
 
 
 @pytest.mark.parametrize(

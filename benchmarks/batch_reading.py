@@ -37,7 +37,7 @@ _LIMIT = 1000
 _SECONDS = 300.0
 _CHUNK = 10_000
 _MOST_QUEUED = 150_000
-_HEADERS = [("trace", b"0123456789abcdef")]
+_HEADERS: list[tuple[str, str | bytes | None]] = [("trace", b"0123456789abcdef")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,9 @@ class Plan:
             source_offset=_VERIFIED - 1, target_topic_id="id", target_partition=0, target_offset=_VERIFIED - 1
         )
         seen = (Covered(0, _VERIFIED // 2),)
-        self._notes.path.parent.mkdir(parents=True, exist_ok=True)
         verified = Verified(position=_VERIFIED, last=last, seen=seen, turn=3)
-        self._notes.write(4, 400_000, dict.fromkeys(self._sources, verified))
+        with self._notes.locked():
+            self._notes.write(4, 400_000, dict.fromkeys(self._sources, verified))
 
     def evaluate(self) -> tuple[float, float, float, float]:
         """CPU seconds of the steps: reading the notes, survey, choice, writing the notes as they were."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -53,8 +54,8 @@ def _serve(broker: tuple[str, int], seconds: float) -> None:
             end.settimeout(None)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         naming: set[int] = set()
-        _carry(client, there, seconds, lambda frame, naming=naming: _noted(frame, naming))
-        _carry(there, client, seconds, lambda frame, naming=naming: _named(frame, naming, broker, own))
+        _carry(client, there, seconds, partial(_noted, naming=naming))
+        _carry(there, client, seconds, partial(_named, naming=naming, broker=broker, own=own))
 
 
 def _noted(frame: bytes, naming: set[int]) -> bytes:

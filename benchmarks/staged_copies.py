@@ -69,8 +69,8 @@ def main() -> None:
         f"{load.title} in {load.partitions} partitions, exactly once, batchSize {LARGE:,}; CPU of driver, JVM, workers "
         f"and processes for functions; medians of {options.repeat}, in turns"
     )
-    sections = [f"### Whole copies with stages\n\n{how}\n\n{head}", report.table(HEADERS, _rows(runs))]
-    report.publish(sections, options.append)
+    text = [f"### Whole copies with stages\n\n{how}\n\n{head}", report.table(HEADERS, _rows(runs))]
+    report.publish(text, options.append)
 
 
 def kinds(lab: Lab, source: str, target: str) -> dict[str, Mapping[str, Any]]:

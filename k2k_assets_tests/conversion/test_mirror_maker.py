@@ -112,10 +112,10 @@ C->A.enabled = true
 def test_in_a_ring_a_topic_comes_back_nowhere(tmp_path: Path) -> None:
     """As in MirrorMaker 2, which looks through the whole name."""
     pipelines = {}
-    for flow in convert(parse_properties(RING)).flows:
-        path = tmp_path / f"{flow.name}.yaml"
-        path.write_text(yaml.safe_dump(flow.document))
-        pipelines[flow.flow] = load_pipeline([path])
+    for each in convert(parse_properties(RING)).flows:
+        path = tmp_path / f"{each.name}.yaml"
+        path.write_text(yaml.safe_dump(each.document))
+        pipelines[each.flow] = load_pipeline([path])
     topics = {"A": {"orders", "B.x"}, "B": set[str](), "C": set[str]()}
     for _ in range(6):
         for flow, found in pipelines.items():

@@ -64,7 +64,7 @@ def test_a_killed_process_is_gone_though_nobody_has_waited_for_it(other: Process
 def test_a_run_that_is_executed_again_has_the_tags_of_the_former_one(other: Process) -> None:
     """Nothing is known of its process until it notes it."""
     process, run = other
-    again = _run(run.tags, _OTHER)
+    again = _run(dict(run.tags), _OTHER)
     assert not is_there(again)
     process.kill()
     process.wait(10)

@@ -56,7 +56,11 @@ def test_many_small_ones_become_one(of: int) -> None:
     (batch,) = joined.batches
     whole = bytes(batch.header) + bytes(batch.payload)
     again = batch_at(memoryview(whole), 0, len(whole))
-    assert (again.base, again.records, again.max_timestamp) == (0, 100 * of, max(t for _, t, *_ in _records(plain)))
+    assert (again.base, again.records, again.max_timestamp) == (
+        0,
+        100 * of,
+        max(each.max_timestamp for each in plain.batches),
+    )
 
 
 def test_what_is_joined_is_no_larger_than_a_usual_batch() -> None:

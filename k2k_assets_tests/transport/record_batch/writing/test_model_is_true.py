@@ -25,6 +25,8 @@ from k2k_assets_tests.support.suite.properties import examples
 PARTITIONS = 2
 # Nothing is ever written there: what is answered to an attempt tells where the transaction is.
 PROBED = PARTITIONS
+NEVER_GIVEN = Producer(2**40, 0)
+"""An identity that no broker has given to anybody."""
 PASSING = {14, 15, 16, NOT_ENOUGH_REPLICAS, CONCURRENT}
 """The coordinator is not there yet, or busy with the end before: the request was not executed."""
 
@@ -91,7 +93,7 @@ class Side:
 
     def do(self, step: Step, sequence: int, value: bytes) -> Answered:
         """Sends the request of a step."""
-        producer = self.known[-1 - step.back] if step.back < len(self.known) else Producer(4, 0)
+        producer = self.known[-1 - step.back] if step.back < len(self.known) else NEVER_GIVEN
         at = self._topic, step.partition
         if step.kind == "init":
             return self._asking.init()
@@ -139,7 +141,7 @@ class Comparison:
     def do(self, step: Step, number: int) -> None:
         """Sends one request to both, and compares the answers."""
         known = self._model.known
-        producer = known[-1 - step.back] if step.back < len(known) else Producer(4, 0)
+        producer = known[-1 - step.back] if step.back < len(known) else NEVER_GIVEN
         due = self._sequences.get((*producer, step.partition), 0)
         sequence = max(0, due + step.shift)
         value = b"%d" % number

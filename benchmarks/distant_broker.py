@@ -54,18 +54,18 @@ def _serve(broker: tuple[str, int], seconds: float) -> None:
             end.settimeout(None)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         naming: set[int] = set()
-        _carry(client, there, seconds, partial(_noted, naming=naming))
-        _carry(there, client, seconds, partial(_named, naming=naming, broker=broker, own=own))
+        _carry(client, there, seconds, partial(_noted, naming))
+        _carry(there, client, seconds, partial(_named, naming, broker, own))
 
 
-def _noted(frame: bytes, naming: set[int]) -> bytes:
+def _noted(naming: set[int], frame: bytes) -> bytes:
     request = Request.parse(frame, 0)
     if request.api in WITH_ADDRESSES:
         naming.add(request.correlation)
     return frame
 
 
-def _named(frame: bytes, naming: set[int], broker: tuple[str, int], own: tuple[str, int]) -> bytes:
+def _named(naming: set[int], broker: tuple[str, int], own: tuple[str, int], frame: bytes) -> bytes:
     return with_address(frame, broker, own) if correlation_of(frame) in naming else frame
 
 

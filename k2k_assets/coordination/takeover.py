@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from k2k_assets.coordination.peers import Peers
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
@@ -128,7 +129,11 @@ class Takeover:
     def _say(self, elsewhere: Mapping[TopicPartition, str], of: int) -> None:
         # The text has the count: an instance claims slot by slot, and the first read may see only some of its claims.
         count, owners = len(elsewhere), ", ".join(sorted(set(elsewhere.values())))
-        words = f"{count} of {of} partitions, which are copied by {owners}" if count else ""
+        words = (
+            f"{count} of {plural(of, 'partition, which is', 'partitions, which are')} copied by {owners}"
+            if count
+            else ""
+        )
         if words != self._standing_by:
             self._standing_by = words
             if words:

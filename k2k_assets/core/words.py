@@ -46,9 +46,15 @@ def utc(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def plural(count: int, what: str) -> str:
-    """`1 topic`, `2,000 topics`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def plural(count: int, one: str, several: str = "") -> str:
+    """`1 topic`, `2,000 topics`; `1 copy`, `2 copies`; `1 topic is`, `2 topics are`.
+
+    Args:
+        count: How many.
+        one: What follows 1.
+        several: What follows all other numbers; empty: the same with an s.
+    """
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def abbreviate(names: Iterable[N]) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+from k2k_assets.core.words import plural
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of
 
 Value = bytes | None
@@ -88,7 +89,7 @@ def compare_decoded(
     for partition in sorted({*source, *target}):
         originals, copies = source.get(partition, []), target.get(partition, [])
         if len(originals) != len(copies):
-            counts = f"{len(originals):,} values on the source, {len(copies):,} on the target"
+            counts = f"{plural(len(originals), 'value')} on the source, {len(copies):,} on the target"
             faults.append(f"{topic}-{partition}: {counts}")
         for number, values in enumerate(zip(originals, copies, strict=False)):
             try:

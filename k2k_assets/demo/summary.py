@@ -100,7 +100,7 @@ def _first(lines: Sequence[str]) -> list[str]:
 
 def _strayed(group: Resumed) -> str:
     order = "" if group.in_order else ", not in the order of the source"
-    return f"group {group.group}: {group.skipped:,} records skipped, {group.again:,} read again{order}"
+    return f"group {group.group}: {plural(group.skipped, 'record')} skipped, {group.again:,} read again{order}"
 
 
 def verdict(shown: Shown) -> list[str]:

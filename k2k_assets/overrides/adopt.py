@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.core.words import abbreviate
+from k2k_assets.core.words import abbreviate, plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.adopted_table import AdoptedPosition, AdoptedTable
 from k2k_assets.overrides.apply import override
@@ -135,7 +135,7 @@ def _ensure_fits(
         to = _target(pipeline, tp)
         if tp.partition >= snapshot.topics[tp.topic].partitions:
             faults.append(
-                f"{tp} does not exist: the source topic has {snapshot.topics[tp.topic].partitions} partitions"
+                f"{tp} does not exist: the source topic has {plural(snapshot.topics[tp.topic].partitions, 'partition')}"
             )
         elif to.topic not in snapshot.targets:
             faults.append(f"{tp}: the target topic {to.topic} does not exist")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from k2k_assets.core.errors import K2KError
+from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
 
 _SECONDS = 30.0
@@ -91,5 +92,5 @@ def _send(producer: Producer, topic: str, records: Iterable[SampleRecord]) -> in
     if failed:
         raise KafkaException(failed[0])
     if left:
-        raise K2KError(f"{left} sample records for {topic} were not acknowledged within {_SECONDS:g} s.")
+        raise K2KError(f"No acknowledgement of {plural(left, 'sample record')} for {topic} within {_SECONDS:g} s.")
     return count

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 import uvicorn
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.words import plural
 from k2k_assets.server.access import SHORTEST_TOKEN, Token
 from k2k_assets.server.api import application
 from k2k_assets.server.changes import Changing
@@ -72,7 +73,7 @@ def _message(error: OSError) -> str:
 
 def _ensure_guarded(address: str, token: str) -> None:
     if token and len(token) < SHORTEST_TOKEN:
-        raise Refused(f"the token has {len(token)} characters; it needs {SHORTEST_TOKEN} at least")
+        raise Refused(f"the token has {plural(len(token), 'character')}; it needs {SHORTEST_TOKEN} at least")
     if not token and not ip_address(address.partition("%")[0]).is_loopback:
         raise Refused(
             f"at {address} others can reach the server, so it needs a token: write one into a file and add "

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pyspark import SparkContext
 
 from k2k_assets.core.errors import K2KError, StoppedWaiting
+from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.spark.java_process import is_local_master
 
@@ -74,10 +75,10 @@ def await_executors(
         )
     if wanted is not None and wanted > found:
         _log.warning(
-            "%s is %d, but the executors have cores for %d slots; when more executors come, they are used",
+            "%s is %d, but the executors have cores for %s; when more executors come, they are used",
             pipeline.slots_key,
             wanted,
-            found,
+            plural(found, "slot"),
         )
 
 

@@ -16,6 +16,7 @@ from opentelemetry.trace import Status, StatusCode, Tracer
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.groups.report import PollResult
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Committed, Event
@@ -127,7 +128,7 @@ class PollSpans:
             start_time=ended - int(result.seconds * 1e9),
         )
         if result.failed:
-            span.set_status(Status(StatusCode.ERROR, f"{len(result.failed)} groups failed"))
+            span.set_status(Status(StatusCode.ERROR, f"{plural(len(result.failed), 'group')} failed"))
         span.end(ended)
 
 

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index.manifest import Lost, NotedPosition, Pruned
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
@@ -77,7 +78,7 @@ def check_coverage(
         offenders += beginnings
     unsure = [f"{p.topic}-{p.partition}" for p in positions if p.began is None]
     half_built = sorted({tp for tp, _ in ranges} - {TopicPartition(p.topic, p.partition) for p in positions})
-    good = f"all positions of {counts['partitions']} partitions are answered for"
+    good = f"all positions of {plural(counts['partitions'], 'partition')} are answered for"
     return verdict(offenders, len(offenders), good, counts, _doubt(gone, unsure, beginnings, half_built))
 
 
@@ -139,8 +140,8 @@ def _doubt(
         )
     if beginnings:
         return (
-            f"{len(beginnings)} partitions were copied before their mappings were switched on: positions there are "
-            f"unknown. First, {beginnings[0].what}"
+            f"{plural(len(beginnings), 'partition was', 'partitions were')} copied before mappings were switched on: "
+            f"positions there are unknown. First, {beginnings[0].what}"
         )
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from k2k_assets.core.words import plural
 from k2k_assets.mapping.index.schemas import SOURCE_PARTITION
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
 
@@ -55,6 +56,5 @@ def check_order(runs: DataFrame) -> Verdict:
             for row in first.collect()
         ]
     counts = {"offset_ranges": totals["ranges"], "offending_offset_ranges": totals["faults"]}
-    return verdict(
-        offenders, totals["faults"], f"{totals['ranges']} offset ranges rise on both sides without overlap", counts
-    )
+    rise = plural(totals["ranges"], "offset range rises", "offset ranges rise")
+    return verdict(offenders, totals["faults"], f"{rise} on both sides without overlap", counts)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, Row
 
+from k2k_assets.core.words import plural
 from k2k_assets.verification.models import CoverageModel, RunsModel
 from k2k_assets.verification.pandera_report import broken_rules, offending_rows
 from k2k_assets.verification.verdict import SHOWN, Offender, Verdict, verdict
@@ -32,7 +33,7 @@ def check_schema(runs: DataFrame, coverage: DataFrame) -> Verdict:
     return verdict(
         [*offenders, *map(Offender, faults)],
         len(faults),
-        f"{rows} offset ranges keep all rules of the schema",
+        f"{plural(rows, 'offset range keeps', 'offset ranges keep')} all rules of the schema",
         {"offset_ranges": rows, "covered_ranges": coverage.count(), "broken_rules": len(faults)},
     )
 

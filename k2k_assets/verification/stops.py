@@ -12,6 +12,7 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import StopReason, Stops, render, render_topic
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.verification.verdict import SHOWN, Judgement, Offender, Verdict
 
 
@@ -38,7 +39,7 @@ def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None, pause
             return Verdict(Judgement.WARNED, f"nothing of {topic} is committed yet", counts)
         return Verdict(Judgement.PASSED, f"no partition of {topic} is stopped", counts)
     offenders = [_offender(tp, reason, log) for tp, reason in islice(stopped.items(), SHOWN)]
-    summary = f"{len(stopped)} of {len(known)} partitions are stopped: {offenders[0].what}"
+    summary = f"{len(stopped)} of {plural(len(known), 'partition is', 'partitions are')} stopped: {offenders[0].what}"
     return Verdict(Judgement.FAILED, summary, counts, offenders)
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
@@ -97,7 +98,7 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
         else:
             looked_at += 1
             counts["partly_expired"] += extent.start < low[tp]
-    good = f"the mappings of {looked_at} target partitions lie within their watermarks"
+    good = f"the mappings of {plural(looked_at, 'target partition')} lie within their watermarks"
     doubt = None
     if offline_partitions:
         why = next(iter(offline_partitions.values()))

@@ -26,6 +26,11 @@ def test_duration(seconds: float, text: str) -> None:
 
 def test_plural() -> None:
     assert [plural(n, "topic") for n in (0, 1, 2000)] == ["0 topics", "1 topic", "2,000 topics"]
+    assert [plural(n, "copy is", "copies are") for n in (0, 1, 2000)] == [
+        "0 copies are",
+        "1 copy is",
+        "2,000 copies are",
+    ]
 
 
 def test_many_names_are_abbreviated() -> None:

@@ -29,7 +29,7 @@ def test_the_same_reading_with_the_same_schema_under_another_id() -> None:
         (b"20", "readings-0, value 0: no schema id"),
         (prefix_of(42) + VALUE[5:], "readings-0, value 0: schema 42 does not have celsius"),
         (prefix_of(41) + b'{"celsius": 21}', "20"),
-        (None, "readings-0: 1 values on the source, 0 on the target"),
+        (None, "readings-0: 1 value on the source, 0 on the target"),
     ],
 )
 def test_what_differs(copy: bytes | None, fault: str) -> None:

@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said(rows: list[TopicRow], result: Materialized, fault
 @pytest.mark.parametrize(
     ("group", "fault"),
     [
-        (replace(GROUPS[0], skipped=1, resumed=599), "group billing: 1 records skipped, 0 read again"),
+        (replace(GROUPS[0], skipped=1, resumed=599), "group billing: 1 record skipped, 0 read again"),
         (replace(GROUPS[0], again=2), "group billing: 0 records skipped, 2 read again"),
         (
             replace(GROUPS[0], in_order=False),
@@ -79,10 +79,10 @@ def test_a_group_that_strays_is_a_failure(group: Resumed, fault: str) -> None:
 
 def test_a_topic_that_does_not_pass_its_check_has_its_own_line() -> None:
     bad, good, *rest = GOOD.checks
-    stopped = replace(bad, judgement="failed", summary="1 of 1 partitions are stopped")
+    stopped = replace(bad, judgement="failed", summary="1 of 1 partition is stopped")
     result = replace(GOOD, checks=(stopped, good, *rest))
     said = summary(Shown(ROWS, GROUPS, DECODED, result), 80)
-    assert "  failed  copies_on  1 of 1 partitions are stopped" in said
+    assert "  failed  copies_on  1 of 1 partition is stopped" in said
     assert "  passed  copies_on  holds for 1 topic" in said
     assert said.endswith("Not everything is as it must be:\n  check copies_on: failed")
 

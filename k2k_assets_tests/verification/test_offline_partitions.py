@@ -90,7 +90,7 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
         assert said in verdicts[hidden].summary
         assert {name: verdict.summary for name, verdict in checks.items() if not verdict.passed} == {}
         assert checks["content"].counts["without_leader"] == 1
-        assert "1 partitions have no leader and were not looked at" in checks["content"].summary
+        assert "1 partition has no leader and was not looked at" in checks["content"].summary
 
         with OffsetTranslator.open(pipeline) as translator:
             states = [

@@ -226,7 +226,7 @@ def test_second_copies_are_counted_where_they_may_be_there(world: World) -> None
     verdict = world.verdict("content")
     assert verdict.passed, "at least once"
     assert verdict.counts["unmapped_on_target"] == 1
-    assert "1 records lie between copies on the target without being mapped" in verdict.summary
+    assert "1 record lies between copies on the target without being mapped" in verdict.summary
 
 
 def test_what_lies_where_a_position_was_set_by_hand_is_no_fault(world: World) -> None:

@@ -24,6 +24,7 @@ from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.topic_follower import TopicFollower
@@ -282,7 +283,8 @@ class LiveMappings:
         """Reads all mappings anew from the topic alone, in whatever order its partitions are read."""
         self._anew = True
         while found := self._read_from_the_start(patience):
-            log.info("mapping records of %d source partitions are out of order: read once more", len(found))
+            which = plural(len(found), "source partition")
+            log.info("mapping records of %s are out of order: read once more", which)
             self._out_of_order |= found
         self._anew = False
 

@@ -15,6 +15,7 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.stops.commands import find_hanging_command
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.kafka.topic_follower import TopicFollower, await_topic
@@ -238,9 +239,10 @@ class ProgressReader:
             if now - since >= HELD_WARNING_SECONDS and tp not in self._warned:
                 self._warned.add(tp)
                 log.warning(
-                    "%s on the source is held at offset %d by an open transaction for %.0f s (%d offsets wait behind "
-                    "it). Find it with %s",
-                    tp, readable, now - since, high - readable, find_hanging_command(tp),
+                    "%s on the source is held at offset %d by an open transaction for %.0f s (%s behind it). "
+                    "Find it with %s",
+                    tp, readable, now - since, plural(high - readable, "offset waits", "offsets wait"),
+                    find_hanging_command(tp),
                 )  # fmt: skip
         else:
             self._warned.discard(tp)

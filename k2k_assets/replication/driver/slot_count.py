@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from k2k_assets.core.words import plural
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.plan import slots_for
 
@@ -46,5 +47,6 @@ class SlotCount:
         now = slots_for(self._pipeline, self._partitions, self._cores())
         if now == self._planned:
             return False
-        log.info("Spark has cores for %d slots, instead of %d: the partitions are spread anew", now, self._planned)
+        cores_for = plural(now, "slot")
+        log.info("Spark has cores for %s, instead of %d: the partitions are spread anew", cores_for, self._planned)
         return True

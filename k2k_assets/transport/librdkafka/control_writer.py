@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Forbidden, Restart
 from k2k_assets.transport.interface import SINK_SECONDS
@@ -50,7 +51,8 @@ class TransactionalWriter:
                 return
             except BufferError:  # the queue may be full of records that are being sent
                 if deadline.expired():
-                    raise Restart(f"the target did not take one of {len(self._producer)} records in time") from None
+                    queued = plural(len(self._producer), "record")
+                    raise Restart(f"the target did not take one of {queued} in time") from None
                 call("delivering", self._producer.poll, FULL_QUEUE_WAIT)
 
     def commit(self) -> None:

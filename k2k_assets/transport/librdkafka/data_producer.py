@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Fatal, Restart
@@ -89,7 +90,8 @@ class DataProducer:
             if self._stuck is None or now - self._stuck[1] < timeout:
                 raise
             queued, since = self._stuck
-            log.warning("the target took none of %d records for %.0f s: they are read again", queued, now - since)
+            records = plural(queued, "record")
+            log.warning("the target took none of %s for %.0f s: they are read again", records, now - since)
             self._replace()
 
     def discard(self) -> None:

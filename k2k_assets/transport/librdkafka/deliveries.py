@@ -16,6 +16,7 @@ from operator import length_hint
 from confluent_kafka import KafkaError, Producer
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Forbidden, Restart, Undeliverable
@@ -188,7 +189,7 @@ def produce_chunk(producer: Producer, chunk: Chunk, pending: PendingDelivery, ti
         elif fits_nowhere:
             raise Undeliverable(pending.sent, done, _size(columns, done), _LARGER_THAN_THE_QUEUE, final=True)
         elif deadline.expired():
-            raise Restart(f"the target did not take one of {len(producer)} records within {timeout:g} s")
+            raise Restart(f"the target did not take one of {plural(len(producer), 'record')} within {timeout:g} s")
 
 
 def _size(columns: Sequence[Sequence[object] | None], index: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.words import plural
 from k2k_assets.kafka import clients
 from k2k_assets.pipeline.clients.client_properties import transaction_timeout_ms
 from k2k_assets.transport.errors import Restart
@@ -66,4 +67,4 @@ def flush(producer: Producer, timeout: float, look: Callable[[], None] | None = 
         if look:
             look()
         if deadline.expired():
-            raise Restart(f"the target did not take {len(producer)} records within {timeout:g} s")
+            raise Restart(f"the target did not take {plural(len(producer), 'record')} within {timeout:g} s")

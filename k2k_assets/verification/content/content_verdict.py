@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.mapping.algebra.in_memory_mapping import intersection
 from k2k_assets.verification.content.by_batches.stretches import Proven
 from k2k_assets.verification.content.comparison import Comparison
@@ -67,7 +68,8 @@ def content_verdict(
         "still_bad": len(still_bad),
         "offending": tally.faults,
     }
-    good = f"{equal} records are the same on both clusters" if equal or mapped else "nothing is mapped yet"
+    same = f"{plural(equal, 'record is', 'records are')} the same on both clusters"
+    good = same if equal or mapped else "nothing is mapped yet"
     besides = _besides(plan, counts) + (f"; {trouble}" if trouble else "")
     found = tally.faults + len(still_bad)
     said = verdict([*tally.offenders, *still_bad], found, good + besides, counts, _doubt(plan, counts, mapped, besides))
@@ -82,9 +84,9 @@ def _way(tally: Tally, by_records: int, proven: Proven) -> str:
         speed = proven.bytes_ / max(proven.seconds, 0.001) / 1e6
         unseen = f"{100 * proven.undecoded:.0f} % of them lie in equal batches"
         read = f"{proven.bytes_ / 1e6:,.1f} MB of both sides, {speed:,.0f} MB/s in a task"
-        words.append(f"{tally.proven_records} records compared by batches ({unseen}; {read})")
+        words.append(f"{plural(tally.proven_records, 'record')} compared by batches ({unseen}; {read})")
     if by_records:
-        words.append(f"{by_records} records compared by records")
+        words.append(f"{plural(by_records, 'record')} compared by records")
     if proven.why:
         words.append(f"not by batches: {proven.why}")
     return "; ".join(words)
@@ -121,7 +123,7 @@ def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str)
         return None
     why = "nothing of what is mapped can be read on the source"
     if plan.first or plan.second:
-        why = f"{counts['not_comparable']} records are gone on one side"
+        why = f"{plural(counts['not_comparable'], 'record is', 'records are')} gone on one side"
     return f"nothing could be compared: {why}{besides}"
 
 
@@ -133,20 +135,23 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
         words.append(f"{part} % of what can be compared was looked at record by record since it was copied")
     if plan.skipped:
         topic, partition, start, end = plan.skipped[0]
-        more = f" and {len(plan.skipped) - 1} more ranges" if len(plan.skipped) > 1 else ""
+        more = f" and {plural(len(plan.skipped) - 1, 'more range')}" if len(plan.skipped) > 1 else ""
         words.append(f"skipped by hand: {topic}-{partition} from {start} to {end - 1}{more}")
     if counts["dropped"]:
-        words.append(f"{counts['dropped']} were left out on purpose, by the rules of the pipeline")
+        words.append(f"{plural(counts['dropped'], 'was', 'were')} left out on purpose, by the rules of the pipeline")
     if counts["unmapped_on_target"] and not counts["offending"]:
         words.append(
-            f"{counts['unmapped_on_target']} records lie between copies on the target without being mapped: second "
-            "copies (at least once), or of other writers"
+            f"{plural(counts['unmapped_on_target'], 'record lies', 'records lie')} between copies on the target "
+            "without being mapped: second copies (at least once), or of other writers"
         )
     if plan.unknown:
-        words.append(f"{plan.unknown} were copied under settings that are not known any more, and not compared")
+        copied = plural(plan.unknown, "was", "were")
+        words.append(f"{copied} copied under settings that are not known any more, and not compared")
     if plan.offline_partitions:
         first = next(iter(plan.offline_partitions.values()))
-        words.append(f"{len(plan.offline_partitions)} partitions have no leader and were not looked at: {first}")
+        count = len(plan.offline_partitions)
+        have = plural(count, "partition has no leader and was", "partitions have no leader and were")
+        words.append(f"{have} not looked at: {first}")
     if counts["partitions"] and (left := counts["not_looked_at"] - len(plan.offline_partitions)) > 0:
-        words.append(f"{left} of {len(plan.today)} partitions were not looked at this time")
+        words.append(f"{left} of {plural(len(plan.today), 'partition was', 'partitions were')} not looked at this time")
     return "".join(f"; {each}" for each in words)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from k2k_assets.core.words import plural
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.verification.verdict import Offender, Verdict, verdict
 
@@ -57,14 +58,14 @@ def verdict_of(findings: Findings, runs: int) -> Verdict:
     states = ", ".join(f"{count} {word}" for word, count in findings.states.most_common())
     compared = counts["compared"]
     good = (
-        f"skipped {counts['skipped']}, read again {counts['read_again']}: {compared} of {counts['partitions']} "
-        f"partitions ({states}) and {counts['records']} records compared"
+        f"skipped {counts['skipped']}, read again {counts['read_again']}: {compared} of "
+        f"{plural(counts['partitions'], 'partition')} ({states}) and {plural(counts['records'], 'record')} compared"
     )
     good += "".join(f"; {counts[name]} {what}" for name, what in _UNDECIDED.items() if counts[name])
     if counts["without_leader"]:
         good += f"; {counts['without_leader']} not looked at: {findings.unreadable}"
     if counts["not_looked_at"]:
-        good += f"; {counts['not_looked_at']} not looked at this time: all are in {runs} runs"
+        good += f"; {counts['not_looked_at']} not looked at this time: all are in {plural(runs, 'run')}"
     return verdict(findings.offenders, counts["offending"], good, counts, _doubt(findings, counts, states))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.groups.decide import CommitDecision, Row
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.cluster import Cluster
@@ -120,7 +121,8 @@ def offender_at(place: GroupPlace, found: Match, which: str = "") -> Offender:
     if found.different:
         what += "the records around it are not those around the position on the source"
     else:
-        what += f"{found.skipped} records{which} are skipped, {found.read_again} are read again"
+        skipped = plural(found.skipped, f"record{which} is", f"records{which} are")
+        what += f"{skipped} skipped, {plural(found.read_again, 'is', 'are')} read again"
     source, record = found.first or (place.sources[0][0], place.sources[0][1])
     standing = dict(place.sources).get(source, record)
     what += f" (the group stands at {standing} in {source} on the source)"

@@ -162,7 +162,7 @@ def test_a_stop_turns_the_topics_check_whoever_stopped_it(clusters: KafkaSandbox
     ((passed, why),) = turned()
     assert not passed
     assert why is not None
-    assert why.startswith(f"1 of 1 partitions are stopped: {topic}-0: [records-deleted] records 0 to 4 were deleted")
+    assert why.startswith(f"1 of 1 partition is stopped: {topic}-0: [records-deleted] records 0 to 4 were deleted")
     assert turned() == [], "told once"
     hand.commit(topic, 5)
     assert turned() == [(True, f"no partition of {topic} is stopped")]

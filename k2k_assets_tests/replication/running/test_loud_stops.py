@@ -221,7 +221,7 @@ def test_a_topic_with_fewer_partitions(clusters: KafkaSandbox, make: Make, two: 
 
     assert set(stopped) == {bad}
     assert (
-        f"{bad}-0: [fewer-partitions] the source topic has only 1 partitions left: it was deleted and created anew"
+        f"{bad}-0: [fewer-partitions] the source topic has only 1 partition left: it was deleted and created anew"
         in stopped[bad]
     )
     assert f"k2k-tool set -f FILE -o {bad}:all:earliest --accept-new-topic" in stopped[bad]

@@ -7,6 +7,7 @@ from typing import Self
 
 from k2k_assets.core.stops.commands import accept_the_new_topic, copy_the_new_topic
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.words import plural
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class FewerPartitions(StopReason, code="fewer-partitions"):
     partitions: int
 
     def found(self) -> str:
-        return f"the source topic has only {self.partitions} partitions left: it was deleted and created anew"
+        return f"the source topic has only {plural(self.partitions, 'partition')} left: it was deleted and created anew"
 
     def to_do(self) -> str:
         return copy_the_new_topic(self.topic)

@@ -151,7 +151,7 @@ def open_transaction_found(target: TopicPartition, start: int, end: int, seconds
     """Describes an open transaction in a target partition that does not end, whether it stops the partition or not."""
     return (
         f"a transaction has been open at {target} offset {start} for more than {seconds:.0f} s: readers of committed "
-        f"records see none of the {end - start} offsets from there on"
+        f"records see nothing of {plural(end - start, 'offset')} from there on"
     )
 
 

@@ -10,6 +10,7 @@ import dagster as dg
 from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
+from k2k_assets.core.words import plural
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.topics.running_copy import FollowedTopic
@@ -190,8 +191,8 @@ def stopped_failure(pipeline: str, stopped: Mapping[str, Stops], outcome: Outcom
     rows = [(topic, codes_of(stops.values()), render_topic(topic, stops)) for topic, stops in sorted(stopped.items())]
     words = "; ".join(f"{topic}: {reason}" for topic, _, reason in rows)
     return dg.Failure(
-        description=f"pipeline {pipeline}: {len(stopped)} of {count} topics were stopped, the others "
-        f"were copied. {words}",
+        description=f"pipeline {pipeline}: {len(stopped)} of {plural(count, 'topic was', 'topics were')} stopped, "
+        f"the others were copied. {words}",
         metadata={
             keys.STOPPED: keys.table({"topic": "string", "stop code": "string", "reason": "string"}, rows),
             **summary(outcome),

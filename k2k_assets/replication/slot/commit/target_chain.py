@@ -15,6 +15,7 @@ from itertools import pairwise
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.target_log import ForeignRecords, TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.transport.interface import Delivery
 
@@ -125,8 +126,8 @@ class TargetChain:
             raise ForeignWriter(source, ForeignRecords(source, target, found, start, end))
         late = ", or late by a former owner" if doubtful else ""
         log.warning(
-            "%s: %d records at %s offsets %d to %d were not written by this pipeline%s", source, found, target, start,
-            end - 1, late,
+            "%s: %s at %s offsets %d to %d %s not written by this pipeline%s", source, plural(found, "record"), target,
+            start, end - 1, "was" if found == 1 else "were", late,
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
+from k2k_assets.core.words import plural
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
 
 HEADER = 61
@@ -114,7 +115,7 @@ def size_at(content: memoryview, at: int) -> int | None:
         return None
     base, length = _LENGTH.unpack_from(content, at)
     if length < HEADER - _PREFIX or base < 0:
-        raise Unreadable(f"a batch of {length} bytes at offset {base}", base)
+        raise Unreadable(f"a batch of {plural(length, 'byte')} at offset {base}", base)
     return int(length) + _PREFIX
 
 
@@ -149,9 +150,9 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
     if attributes & ~_KNOWN_BITS or attributes & CODEC_BITS >= _CODECS:
         raise NotByBatches([f"a batch with attributes {attributes:#06x} at offset {base}"])
     if delta < 0 or not 0 <= count <= delta + 1 or base + delta >= _LARGEST_OFFSET:
-        raise Unreadable(f"{count} records in offsets {base} to {base + delta}", base)
+        raise Unreadable(f"{plural(count, 'record')} in offsets {base} to {base + delta}", base)
     if count > _MOST_RECORDS:
-        raise NotByBatches([f"a batch of {count} records at offset {base}"])
+        raise NotByBatches([f"a batch of {plural(count, 'record')} at offset {base}"])
     records_at = at + HEADER
     payload, header = content[records_at : at + size], content[at:records_at]
     return RecordBatch(base, base + delta + 1, epoch, attributes, first, latest, producer, count, payload, header)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from k2k_assets.core.words import plural
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import decompressed
 from k2k_assets.transport.record_batch.batches.varints import number
@@ -135,7 +136,7 @@ def _bytes(content: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if size < 0:
         if size == -1:
             return None, at
-        raise Unreadable(f"{size} bytes")
+        raise Unreadable(plural(size, "byte"))
     after = at + size
     if after > end:
         raise Unreadable("a field is longer than its record")
@@ -145,7 +146,7 @@ def _bytes(content: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 def _headers(content: bytes, at: int, end: int) -> tuple[RawHeaders, int]:
     count, at = number(content, at)
     if not 0 <= count <= end - at:
-        raise Unreadable(f"{count} headers in {end - at} bytes")
+        raise Unreadable(f"{plural(count, 'header')} in {plural(end - at, 'byte')}")
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         name, at = _bytes(content, at, end)

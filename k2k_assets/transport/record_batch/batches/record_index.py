@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from k2k_assets.core.words import plural
 from k2k_assets.transport.record_batch.batches.varints import Numbers, Octets, number, numbers
 from k2k_assets.transport.record_batch.errors import Unreadable
 
@@ -137,7 +138,7 @@ def _behind_record(content: bytes, at: int) -> tuple[int, bool]:
     for _ in range(2):
         size, at = number(content, at)
         if size < -1:
-            raise Unreadable(f"a field of {size} bytes")
+            raise Unreadable(f"a field of {plural(size, 'byte')}")
         at += max(size, 0)
     if not at < end <= len(content):
         raise Unreadable("a record is not as long as it says")

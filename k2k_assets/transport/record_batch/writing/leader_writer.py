@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import stamped
 from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError
@@ -203,7 +204,7 @@ class LeaderWriter:
                 raise ProtocolError("an answer about a partition that was not written to")
             self._answered(asked, found)
         if sent:
-            raise ProtocolError(f"no answer about {len(sent)} partitions that were written to")
+            raise ProtocolError(f"no answer about {plural(len(sent), 'partition')} written to")
         self.unanswered -= 1
 
     def _answered(self, sent: _Sent, found: ProducedPartition) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from k2k_assets.core.words import plural
 from k2k_assets.transport.chunk import Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Delivery
@@ -72,7 +73,7 @@ class PendingChunk:
             )
             count += len(piece.indexes)
         if count != self.sent.count:
-            raise Restart(f"{count} records of {self.sent.source} were sent of {self.sent.count}")
+            raise Restart(f"{plural(count, 'record')} of {self.sent.source} sent of {self.sent.count}")
         if is_one_stretch:
             last = first.base_offset + count - 1
             return Delivery(self.sent, first.partition, first.base_offset, last)

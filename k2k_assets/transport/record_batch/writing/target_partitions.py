@@ -10,6 +10,7 @@ from typing import NamedTuple
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import plural
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.errors import ConnectionLost
@@ -145,5 +146,5 @@ def _missing(topic: TopicMetadata | None, partition: int | None, brokers: Contai
         return ""
     leader = topic.partitions.get(partition)
     if leader is None:
-        return f"it has {len(topic.partitions)} partitions, and none is number {partition}"
+        return f"it has {plural(len(topic.partitions), 'partition')}, and none is number {partition}"
     return "" if leader.node in brokers else f"nobody leads partition {partition}"

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.cli.tool import cli
+from k2k_assets.core.words import plural
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.overrides.request import Wanted
 from k2k_assets.replication.driver import generations
@@ -111,7 +112,7 @@ DAMAGES = {
         2,
         _create_anew,
         _nothing,
-        ["the source topic has only 1 partitions left: it was deleted and created anew"],
+        ["the source topic has only 1 partition left: it was deleted and created anew"],
         ["{topic}:all:earliest --accept-new-topic"],
     ),
     "foreign": Damage(
@@ -211,7 +212,9 @@ def test_each_damage_stops_its_own_topic_by_name_with_range_and_remedy(
         for check in (told[topic], checks[topic]):
             assert check is not None
             assert not check.passed
-            assert f"1 of {damage.partitions} partitions are stopped: {reason}" in (check.description or "")
+            assert f"1 of {plural(damage.partitions, 'partition is', 'partitions are')} stopped: {reason}" in (
+                check.description or ""
+            )
 
 
 def _do(clusters: KafkaSandbox, damages: Mapping[str, Damage], good: str, monkeypatch: pytest.MonkeyPatch) -> None:

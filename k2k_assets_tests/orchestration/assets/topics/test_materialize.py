@@ -259,7 +259,7 @@ def test_a_stopped_topic_fails_by_name_and_the_others_materialize(
     shown = fixture.shown_check(bad)
     assert shown is not None
     assert not shown.passed
-    assert f"1 of 1 partitions are stopped: {bad}-0: [record-refused] the target refuses the record" in (
+    assert f"1 of 1 partition is stopped: {bad}-0: [record-refused] the target refuses the record" in (
         shown.description or ""
     )
     assert f"raise max.message.bytes of {bad}" in (shown.description or "")

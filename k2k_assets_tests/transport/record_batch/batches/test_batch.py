@@ -60,7 +60,7 @@ def test_impossible_counts_are_noticed(last_delta: int, count: int) -> None:
 
 
 def test_offsets_beyond_all_offsets_are_noticed() -> None:
-    with pytest.raises(Unreadable, match="records in offsets"):
+    with pytest.raises(Unreadable, match="1 record in offsets"):
         _read(pack_batch(2**63 - 1, [PackedRecord()]))
     with pytest.raises(Unreadable, match="at offset -1"):
         _read(pack_batch(-1, [PackedRecord()]))

@@ -55,5 +55,5 @@ def test_nothing_is_told_before_all_is_answered() -> None:
 def test_nothing_is_told_if_fewer_records_were_sent() -> None:
     pending = _pending(3)
     pending.piece(0, range(2)).base_offset = 10
-    with pytest.raises(Restart, match="2 records of from-0 were sent of 3"):
+    with pytest.raises(Restart, match="2 records of from-0 sent of 3"):
         pending.delivery()

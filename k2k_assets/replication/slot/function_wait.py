@@ -19,13 +19,26 @@ class FunctionWait:
         clock: The session's clock.
 
     Attributes:
-        has_waited: Whether a function ran for longer than an interval since this was set to false.
+        has_waited: Whether functions of the last poll ran for longer than an interval.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._began = 0.0
         self._ends: float | None = None
         self.has_waited = False
+
+    def seconds(self) -> float:
+        """For how long functions have been waited for since the last poll; notes the first time that this is asked."""
+        now = self._clock.monotonic()
+        if not self.has_waited:
+            self.has_waited, self._began = True, now
+        return now - self._began
+
+    @property
+    def has_to_end(self) -> bool:
+        """Whether somebody waits for the session to end."""
+        return self._ends is not None
 
     def go_on(self, has_to_end: bool) -> None:
         """Called now and then while a function runs.

@@ -26,6 +26,7 @@ from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.function_wait import FunctionAbandoned, FunctionWait
 from k2k_assets.replication.slot.read.intake import Intake
+from k2k_assets.replication.slot.read.other_topics import OtherTopics
 from k2k_assets.replication.slot.read.silent_source import SilentSourceWatch
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.start.hanging_transactions import HangingTransactions
@@ -111,6 +112,8 @@ class Session:
         self._next_look = clock.monotonic()
         self._function_wait = FunctionWait(clock)
         self._more_is_under_way = False
+        told = source, self._transactions, self._committer, self._intake, _CHUNK
+        self._other_topics = OtherTopics(*told, clock, last)
 
     # -- starting -----------------------------------------------------------------------------------------------
 
@@ -169,6 +172,7 @@ class Session:
             log.error("%s is stopped: %s", tp, render(reason), extra=about(reason=reason))
         self._states = starts.states
         self._committer.begin(self._states)
+        self._other_topics.begin(self._states)
         waiting = self._paused.partitions if self._waits_for_paused else ()
         self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
         raised = self._raise_epochs(commit_log)
@@ -240,6 +244,7 @@ class Session:
             except FunctionAbandoned:
                 return self._leave_function()
             if self._function_wait.has_waited:
+                self._other_topics.end()
                 self._function_wait.has_waited, now = False, monotonic()
             self._ensure_source_answers(polled, now)
             self._committer.commit_if_due(dry, now)
@@ -269,13 +274,15 @@ class Session:
         """Called a few times a second while a function of the user works on a chunk, which is not in hand yet.
 
         What is in hand is committed meanwhile, and heartbeats go on: so no other instance takes the partitions, which
-        would only meet the same records.
+        would only meet the same records. Topics without functions are copied on.
 
         Raises:
             FunctionAbandoned: The session has to end, and the function has not returned in time.
+            ClusterUnreachable: The source does not answer.
+            SourceStopped: A partition of another topic cannot go on.
             Restart: The target refused a step.
         """
-        self._function_wait.has_waited = True
+        waited = self._function_wait.seconds()
         now = self._clock.monotonic()
         self._committer.commit_if_due(True, now)
         self._heartbeat()
@@ -285,6 +292,8 @@ class Session:
             paused = self._paused.changed(self._slot_claims.partitions)
             waited_for = self._stop_record.is_seen() or self._slot_claims.superseded() or paused is not None
             self._function_wait.go_on(bool(waited_for))
+        if not self._function_wait.has_to_end:
+            self._other_topics.go_on(waited)
 
     def _leave_function(self) -> bool:
         """Ends the session as `copy` does, without the chunk of the function that was abandoned."""

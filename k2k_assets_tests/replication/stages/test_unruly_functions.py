@@ -304,12 +304,59 @@ def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwh
 
 
 @MODES
+def test_other_topics_of_the_slot_are_copied_on_while_a_function_hangs(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """Much has arrived of the function's own topic, which is not copied; once corrected, each record is, in order."""
+    topic, other = topic_of_slot(clusters, 0, 1), topic_of_slot(clusters, 0, 1)
+    path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode)
+    running = Running(pipeline, 1)
+    produce(clusters.source_servers, other, values(10))
+    running.await_copied(10)
+    hanging = produce(clusters.source_servers, topic, values(5000, at_7=b"sleep"))
+    wait_until(lambda: children_of_functions() != [] or running.error, 60, "the function to be called")
+    for more in range(3):
+        produce(clusters.source_servers, other, values(20))
+        expected = 10 + 20 * (more + 1)
+        wait_until(lambda: len(read_all(clusters.target_servers, other)) >= expected, 30, "the other topic")  # noqa: B023
+    hangs = positions(clusters, pipeline, topic)
+    assert hangs <= hanging[7][1]
+    running.end()
+    assert children_of_functions() == []
+
+    correct(tmp_path, function)
+    pipeline = load_pipeline([path])
+    assert copy(pipeline).stopped == {}
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+    assert [r.value for r in read_all(clusters.target_servers, other)] == [*values(10), *values(20) * 3]
+
+
+@MODES
+def test_a_slow_function_and_the_other_topics_of_its_slot_both_get_on(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """Each of its calls takes longer than the source is left as it is: it is made to read the others, and all again."""
+    topic, other = topic_of_slot(clusters, 0, 1), topic_of_slot(clusters, 0, 1)
+    path, pipeline, _ = unruly(clusters, tmp_path, [topic, other], mode, **of_small_transactions(10))
+    running = Running(pipeline, 1)
+    for _ in range(3):
+        produce(clusters.source_servers, topic, values(10, at_3=b"wait 3"))
+        produce(clusters.source_servers, other, values(10))
+    running.await_copied(60)
+    running.end()
+    pipeline = load_pipeline([path])
+    assert assert_transformed(clusters, pipeline, topic, through_upper) == 0
+    assert [r.value for r in read_all(clusters.target_servers, other)] == values(10) * 3
+
+
+@MODES
 def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_loses_nothing(
     clusters: KafkaSandbox, tmp_path: Path, mode: str
 ) -> None:
-    topic = create_topic(clusters.source_servers, unique("orders"), 1)
+    """Killed while it copies its other topic."""
+    topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
     path, pipeline, function = unruly(
-        clusters, tmp_path, [topic], mode, coordination={"assignment": {"graceWindow": "2 seconds"}}
+        clusters, tmp_path, [topic, other], mode, coordination={"assignment": {"graceWindow": "2 seconds"}}
     )
     produce(clusters.source_servers, topic, values(40, at_27=b"search"))
     runner, kill = in_processes()
@@ -318,6 +365,10 @@ def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_lo
         lambda: any(p.cpu_times().user > 1 for p in children_of_functions()) or killed.error, 60, "the function to hang"
     )
     assert killed.error is None
+    for _ in range(2):
+        before = len(read_all(clusters.target_servers, other))
+        produce(clusters.source_servers, other, values(500))
+        wait_until(lambda: len(read_all(clusters.target_servers, other)) > before, 30, "the other topic")  # noqa: B023
     killed.abandon()
     kill()
     wait_until(lambda: not children_of_functions(), 20, "its process to end with the slot")
@@ -326,6 +377,12 @@ def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_lo
     assert copy(pipeline).stopped == {}
     assert topic in topics(clusters.target_servers)
     assert_transformed(clusters, pipeline, topic, through_upper, once=mode == "enabled")
+    copied = [r.value for r in read_all(clusters.target_servers, other)]
+    if mode == "enabled":
+        assert copied == values(500) * 2
+    else:
+        assert set(copied) == set(values(500))
+        assert len(copied) >= 1000
 
 
 @pytest.mark.slow

@@ -28,6 +28,8 @@ def upper(records: pa.RecordBatch) -> pa.RecordBatch:
     for value in records.column("value").to_pylist():
         if value == b"sleep":
             time.sleep(3600)
+        if value.startswith(b"wait "):
+            time.sleep(float(value.removeprefix(b"wait ")))
         if value == b"search":
             re.match("(a+)+b", "a" * 64)  # holds Python's lock for years
         if value == b"exit":

@@ -64,14 +64,16 @@ class FakeSource:
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._whole_batches = whole_batches
-        self._waiting = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
+        self._all = sorted(arrivals, key=lambda a: (a.at, a.source, a.offset))
+        self._waiting = self._all
         self._next: dict[TopicPartition, int] = {}
         self._told: set[TopicPartition] = set()
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         self.assigned = dict(positions)
         self._next = {tp: at.offset for tp, at in positions.items()}
-        self._waiting = [a for a in self._waiting if a.source in positions and a.offset >= positions[a.source].offset]
+        self._waiting = [a for a in self._all if a.source in positions and a.offset >= positions[a.source].offset]
+        self._told = set()
 
     def poll(self, limit: int, timeout: float) -> Polled:
         self.limits.append(limit)

@@ -56,6 +56,24 @@ def test_what_comes_later_is_brought_too_and_the_end_is_told_again(source_ends: 
     assert (placed(chunks), end) == (source_ends.committed()[3:], 5)
 
 
+def test_what_is_assigned_anew_is_read_from_there_and_what_is_not_is_not_read(source_ends: Ends) -> None:
+    """While there is more to read of it, and some of that was fetched already."""
+    source_ends.write(50)
+    source = opened(source_ends)
+    chunks, _ = read(source_ends, source, 7)
+    assert placed(chunks) == source_ends.committed()
+    source_ends.write(30)
+    wait_until(lambda: bool(source.poll(1, 0.1).chunks), SECONDS, "some of what is new")
+    source.assign({})
+    for _ in range(5):
+        polled = source.poll(1000, 0.05)
+        assert (polled.chunks, polled.ends) == ([], {})
+    source.assign({source_ends.source: Position(50)})
+    chunks, end = read(source_ends, source)
+    source.close()
+    assert (placed(chunks), end) == (source_ends.committed()[50:], 80)
+
+
 def test_aborted_records_are_left_out_and_the_end_lies_behind_their_marker(source_ends: Ends) -> None:
     source_ends.write(5)
     source_ends.abort(4)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.errors import Restart, SourceStopped
+from k2k_assets.transport.interface import Polled
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, U0, Harness, arrivals
 from k2k_assets_tests.support.memory.fake_transport import Arrival
 
@@ -18,17 +20,17 @@ ENDS = {P0: 3, P1: 2}
 
 
 class Slow:
-    """A function that works on the chunks of P1 for so many seconds."""
+    """A function that works on the chunks of P1 for so many seconds, or on the first one alone."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, once: bool = False) -> None:
+        self._seconds, self._once = seconds, once
         self.harness: Harness | None = None
         self.left_at: float | None = None
 
     def __call__(self, chunk: Chunk) -> Chunk:
         made = self.harness
         assert made is not None
-        if chunk.source == P1:
+        if chunk.source == P1 and (chunk.first_offset == 0 or not self._once):
             end = made.clock.now + self._seconds
             while made.clock.now < end:
                 made.clock.sleep(0.25)
@@ -83,6 +85,66 @@ def test_topics_without_functions_come_first_and_their_records_are_committed_mea
     first = next(t for t in made.copying if U0 in t.offsets)
     assert (first.at - made.began < 10) is is_last
     assert positions(made) == {P1: 2, U0: 3}
+
+
+def beside(harness: Any, seconds: float, more: list[Arrival], **rest: Any) -> tuple[Harness, Slow]:
+    """A function for `t`, whose partition 1 it works on for so long, and a topic `u` without one."""
+    function = Slow(seconds, once=True)
+    there = [*arrivals(0, 1, source=P1), *arrivals(0, 1, 2, source=U0)]
+    made: Harness = harness(
+        [*there, *more], {P1: 2 + sum(a.source == P1 for a in more), U0: 3 + sum(a.source == U0 for a in more)},
+        extent=Continuous(), first_stages=[function], last=lambda topic: topic == "t", **rest,
+    )  # fmt: skip
+    function.harness = made
+    return made, function
+
+
+def test_topics_without_functions_are_copied_on_while_a_function_takes_long(harness: Any) -> None:
+    """Within seconds, however much of the function's topic has arrived; and of that each record once, in order."""
+    more = [Arrival(10.0 + n, U0, 3 + n) for n in range(40)] + [Arrival(5.0, P1, 2 + n) for n in range(50)]
+    made, function = beside(harness, 60.0, more, stop_at=80.0)
+    made.run()
+    assert (made.ended, function.left_at) == (True, None)
+    copied = {o: t.at - made.began for t in made.copying for o in t.offsets.get(U0, [])}
+    assert list(copied) == list(range(43))
+    assert all(copied[3 + n] - (10.0 + n) < 1.0 for n in range(40))
+    assert [o for t in made.copying for o in t.offsets.get(P1, [])] == list(range(52))
+    assert min(t.at - made.began for t in made.copying if P1 in t.offsets) >= 60.0
+    assert all(sum(len(o) for o in t.offsets.values()) <= 10 for t in made.copying), "as many as batchSize says"
+
+
+def test_a_function_that_is_quick_lets_the_source_be_read_as_ever(harness: Any) -> None:
+    made, _ = beside(harness, 1.5, [Arrival(1.0, U0, 3)], stop_at=5.0)
+    assigned: list[Any] = []
+    assign = made.source.assign
+    made.source.assign = lambda positions: (assigned.append(set(positions)), assign(positions))[1]  # type: ignore[method-assign]
+    made.run()
+    assert assigned == [{P0, P1, U0} & set(made.source.assigned)]
+    assert positions(made) == {P1: 2, U0: 4}
+
+
+def test_others_are_not_copied_on_when_the_session_has_to_end(harness: Any) -> None:
+    made, function = beside(harness, 3600.0, [Arrival(25.0, U0, 3)], stop_at=20.0)
+    made.run()
+    assert function.left_at == pytest.approx(30.0, abs=1.0)
+    assert positions(made) == {P1: 0, U0: 3}
+
+
+def test_another_topic_that_stops_meanwhile_ends_the_session_without_the_functions_chunk(harness: Any) -> None:
+    made, function = beside(harness, 3600.0, [Arrival(5.0, U0, 3)], stop_at=100.0)
+    poll = made.source.poll
+
+    def stopping(limit: int, timeout: float) -> Polled:
+        if made.clock.now - made.began >= 10.0:
+            raise SourceStopped(U0, Unclassified("its log was cut off"))
+        return poll(limit, timeout)
+
+    made.source.poll = stopping  # type: ignore[method-assign]
+    with pytest.raises(SourceStopped):
+        made.run()
+    assert function.left_at == pytest.approx(10.0, abs=1.0)
+    assert positions(made) == {U0: 4}
+    assert all(P1 not in t.offsets for t in made.copying)
 
 
 def test_told_to_stop_it_gives_the_function_time_and_ends_without_its_chunk(harness: Any) -> None:

@@ -102,7 +102,8 @@ def check_watermarks(extents: Iterable[TargetExtent], source: Cluster, target: C
     doubt = None
     if offline_partitions:
         why = next(iter(offline_partitions.values()))
-        hidden = f"{len(offline_partitions)} have no leader and were not looked at: {why}"
+        have = plural(len(offline_partitions), "has no leader and was", "have no leader and were")
+        hidden = f"{have} not looked at: {why}"
         good, doubt = f"{good}; {hidden}", None if looked_at else hidden
     return verdict(offenders, len(offenders), good, counts, doubt)
 

@@ -37,7 +37,7 @@ class _Cluster:
     [
         (10, (), Judgement.PASSED, "the mappings of 2 target partitions lie within their watermarks"),
         (11, (), Judgement.FAILED, "2 offending: first, t-0: mapped up to 11, but its high watermark is 10"),
-        (10, (1,), Judgement.PASSED, "of 1 target partitions lie within their watermarks; 1 have no leader"),
+        (10, (1,), Judgement.PASSED, "of 1 target partition lie within their watermarks; 1 has no leader"),
         (11, (1,), Judgement.FAILED, "1 offending"),
         (11, (0, 1), Judgement.WARNED, "2 have no leader and were not looked at"),
     ],

@@ -49,7 +49,7 @@ def test_a_control_record_waits_for_room_in_the_queue(monkeypatch: pytest.Monkey
 def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control record that finds no room within the time-out ends the session."""
     monkeypatch.setattr(control_writer, "transactional_producer", lambda *_: FullProducer(10**9))
-    with pytest.raises(Restart, match="the target did not take one of 200000 records"):
+    with pytest.raises(Restart, match="the target did not take one of 200,000 records"):
         TransactionalWriter({}, "id", timeout=0.01).write_control("commits", 0, b"key", b"value")
 
 

@@ -113,11 +113,18 @@ def test_topics_without_functions_are_copied_on_while_a_function_takes_long(harn
     assert all(sum(len(o) for o in t.offsets.values()) <= 10 for t in made.copying), "as many as batchSize says"
 
 
-def test_a_function_that_is_quick_lets_the_source_be_read_as_ever(harness: Any) -> None:
+def test_a_function_that_is_quick_lets_the_source_be_read_as_ever(
+    harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, _ = beside(harness, 1.5, [Arrival(1.0, U0, 3)], stop_at=5.0)
     assigned: list[Any] = []
     assign = made.source.assign
-    made.source.assign = lambda positions: (assigned.append(set(positions)), assign(positions))[1]  # type: ignore[method-assign]
+
+    def noted(at: Any) -> None:
+        assigned.append(set(at))
+        assign(at)
+
+    monkeypatch.setattr(made.source, "assign", noted)
     made.run()
     assert assigned == [{P0, P1, U0} & set(made.source.assigned)]
     assert positions(made) == {P1: 2, U0: 4}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from k2k_assets.transport.errors import Undeliverable
-from k2k_assets.transport.record_batch.batches.batch import HEADER
+from k2k_assets.transport.record_batch.batches.batch import NO_PRODUCER, RecordBatch
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
+from k2k_assets.transport.record_batch.batches.record_codec import decoded
+from k2k_assets.transport.record_batch.errors import Unreadable
 from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPartition
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.write_errors import error_text
@@ -27,6 +29,17 @@ def refusal_of(batch: OutgoingBatch, piece: Piece, found: ProducedPartition) -> 
     text = error_text(found.error, words)
     if index is None:
         return Undeliverable(sent, None, 0, text, final=False)
-    # Of one among several only a share is known, because they may be compressed together.
-    size = (batch.size - HEADER) // batch.records
-    return Undeliverable(sent, piece.indexes[index], size, text, final=True)
+    return Undeliverable(sent, piece.indexes[index], _size(batch, index), text, final=True)
+
+
+def _size(batch: OutgoingBatch, index: int) -> int:
+    """Bytes of key and value of a record."""
+    attributes, first, latest, count, content, *_ = batch
+    payload = memoryview(content)
+    try:
+        records = decoded(
+            RecordBatch(0, count, -1, attributes, first, latest, NO_PRODUCER, count, payload, payload[:0])
+        )
+    except Unreadable:
+        return len(payload) // count
+    return len(records.keys[index] or b"") + len(records.values[index] or b"")

@@ -10,6 +10,8 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers.kafka_frames import Api
+from k2k_assets_tests.support.brokers.proxy import Proxy
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -62,3 +64,24 @@ def test_a_copy_leaves_no_trace(clusters: KafkaSandbox, tmp_path: Path, exactly_
 
     assert outcome.topics[topic].records == 1000
     assert _state(clusters.source_servers, topic) == before
+
+
+@pytest.mark.parametrize(("form", "asks"), [("batches", False), ("records", True)])
+def test_whether_the_source_is_asked_for_a_coordinator(
+    clusters: KafkaSandbox, tmp_path: Path, form: str, asks: bool
+) -> None:
+    """The question makes a topic on a source that no group has used; librdkafka's consumer asks it."""
+    topic = kafka.create_topic(clusters.source_servers, kafka.unique("read"))
+    kafka.produce(clusters.source_servers, topic, [b"a"] * 5, 0)
+    with Proxy(clusters.source_servers) as proxy:
+        pipeline = make_pipeline(
+            tmp_path,
+            proxy.servers,
+            clusters.target_servers,
+            [topic],
+            features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+            transport={"form": form},
+        )
+        assert copy(pipeline).topics[topic].records == 5
+        assert proxy.seen(Api.FETCH)
+        assert bool(proxy.seen(Api.FIND_COORDINATOR)) == asks

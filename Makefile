@@ -13,6 +13,9 @@ SECONDS ?= 300
 MODE ?= exactly-once
 # Of `make test-brokers`: the version of the brokers.
 KAFKA ?= 3.9.2
+# Of `make test-form` and `make storm`: the form of transport that `make test` does not use, and the tests that copy.
+FORM ?= batches
+COPYING := $(patsubst %,k2k_assets_tests/%,replication coordination groups mapping verification overrides permissions)
 # Types, and who imports whom.
 TYPES := $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 # Says that the environment holds what pyproject.toml asks for.
@@ -21,7 +24,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all test-brokers ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
+.PHONY: help setup demo dev check test test-all test-brokers test-form ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +58,9 @@ test-brokers: setup ## The tests of copying, stops and takeovers on brokers of a
 		k2k_assets_tests/control k2k_assets_tests/coordination \
 		$(patsubst %,k2k_assets_tests/replication/%.py,running/test_older_brokers delivery/test_exactly_once delivery/test_at_least_once running/test_loud_stops writers/test_takeover)
 
+test-form: setup ## The tests that copy between real clusters, in the other form of transport (FORM=batches)
+	K2K_FORM=$(FORM) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" $(COPYING)
+
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)
 	$(BIN)/python -m pytest -m ui k2k_assets_tests/ui
 
@@ -64,9 +70,10 @@ alerts-test: setup ## Scrape real programs with a real Prometheus, and test the 
 screenshots: setup ## The same, and keep what was seen in docs/images
 	K2K_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m ui k2k_assets_tests/ui
 
-storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once); then the slow tests
+storm: setup ## Kill, freeze and restart everything at random and compare every record (SECONDS=300, SEED=..., MODE=at-least-once); then the slow tests, and those of the other form (FORM=...)
 	$(BIN)/python -m k2k_assets_tests.storm --seconds $(SECONDS) --mode $(MODE) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m storm
+	$(MAKE) test-form
 	K2K_EXAMPLES=20 $(BIN)/python -m pytest k2k_assets_tests/core/test_runs.py k2k_assets_tests/control/test_mapping_records.py k2k_assets_tests/mapping k2k_assets_tests/groups/test_guard.py -m "not integration and not spark"
 
 bench: setup ## Measure against MirrorMaker 2 (some twenty minutes); results go to benchmarks/RESULTS.md

@@ -19,6 +19,7 @@ from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.brokers import kafka
 from k2k_assets_tests.support.brokers.shared_clusters import shared_clusters
 from k2k_assets_tests.support.copies.copying import Running
+from k2k_assets_tests.support.copies.forms import copying_in_form
 from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
@@ -73,6 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What commands remember does not go into the home of who runs the tests; the processes they start inherit it."""
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def _form(request: pytest.FixtureRequest) -> Iterator[None]:
+    with copying_in_form(by_librdkafka=request.node.get_closest_marker("librdkafka") is not None):
+        yield
 
 
 @pytest.fixture(autouse=True)

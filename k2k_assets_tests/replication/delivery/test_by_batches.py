@@ -96,6 +96,7 @@ def test_a_file_that_says_so_is_copied_by_batches(
     assert written.called
 
 
+@pytest.mark.librdkafka
 def test_what_cannot_go_by_batches_goes_on_by_records(
     clusters: KafkaSandbox, tmp_path: Path, topic_with_gaps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

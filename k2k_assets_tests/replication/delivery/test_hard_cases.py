@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import connection
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Window
@@ -21,7 +22,7 @@ from k2k_assets.replication.slot import slot as slot_module
 from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.replication.slot.task import copy_slot
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.brokers.kafka import (
     OpenTransaction,
     add_partitions,
@@ -43,6 +44,7 @@ from k2k_assets_tests.support.copies.copying import (
     in_threads,
 )
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 from k2k_assets_tests.support.suite.storms import in_storms
 
 pytestmark = pytest.mark.integration
@@ -227,15 +229,15 @@ def test_a_source_that_goes_down_ends_a_bounded_run(
     clusters: KafkaSandbox, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "ANSWER_SECONDS", 4.0)
-    real = LibrdkafkaSource.assign
 
-    def assign(self: LibrdkafkaSource, positions: Any) -> None:
-        real(self, positions)
-        clusters.source.kill()
-        monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
-        monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 1.0)
+    class GoesDown(WrappedSource):
+        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+            super().assign(positions)
+            clusters.source.kill()
+            monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
+            monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 1.0)
 
-    monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
+    wrap_sources(monkeypatch, GoesDown)
     pipeline = make([written(clusters, "down")])
     with pytest.raises(ClusterUnreachable, match="the source cluster at"):
         copy(pipeline)

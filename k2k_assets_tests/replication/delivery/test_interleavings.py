@@ -6,7 +6,7 @@ The table is in `docs/guarantees.md`. Without its rule each one must cause damag
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
-from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
 from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     OpenTransaction,
@@ -68,6 +67,7 @@ from k2k_assets_tests.support.copies.interleaving import (
     pipeline_of,
     values,
 )
+from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
@@ -191,12 +191,11 @@ def test_a_source_log_that_was_cut_and_grew_again_is_mixed_in_silence_without_le
     produce(source, topic, NEW)
     assert values(source, topic) == OLD[:6] + NEW
 
-    real = LibrdkafkaSource.assign
-    monkeypatch.setattr(
-        LibrdkafkaSource,
-        "assign",
-        lambda self, positions: real(self, {tp: Position(at.offset) for tp, at in positions.items()}),
-    )
+    class WithoutEpochs(WrappedSource):
+        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+            super().assign({tp: Position(at.offset) for tp, at in positions.items()})
+
+    wrap_sources(monkeypatch, WithoutEpochs)
     assert copy_alone(pipeline).stopped == {}
     assert values(target, topic) == OLD + NEW[4:], "four lost, four that are no more"
 

@@ -8,12 +8,12 @@ import pytest
 
 from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.interface import Polled
-from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.interface import Polled, Source
 from k2k_assets_tests.replication.stages.test_fidelity import pipeline_for
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_exact_mappings
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
+from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 from k2k_assets_tests.support.proof.verifying import verify
 from k2k_assets_tests.support.suite.storms import MODES
 
@@ -27,23 +27,22 @@ def test_a_consumer_that_stands_still_is_replaced(
     source, target = clusters.source_servers, clusters.target_servers
     topic = create_topic(source, unique("still"))
     NumberedWriter(source, [], 0).write(5, topic, 0, "committed")
-    real, still = LibrdkafkaSource.poll, set[LibrdkafkaSource]()
+    still: list[Source] = []
 
-    def poll(self: LibrdkafkaSource, limit: int, timeout: float) -> Polled:
-        polled = real(self, limit, timeout)
-        return Polled() if self in still else polled
+    class StandsStill(WrappedSource):
+        def poll(self, limit: int, timeout: float) -> Polled:
+            super().poll(limit, timeout)
+            return Polled()
 
-    made = LibrdkafkaSource.__init__
-
-    def first_stands_still(self: LibrdkafkaSource, *rest: object) -> None:
-        made(self, *rest)  # type: ignore[arg-type]
+    def first_stands_still(source: Source) -> Source:
         # Only the first consumer is replaced quickly, because the next one may need long for its first fetch.
         monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 15.0 if still else 0.5)
-        if not still:
-            still.add(self)
+        if still:
+            return source
+        still.append(StandsStill(source))
+        return still[0]
 
-    monkeypatch.setattr(LibrdkafkaSource, "poll", poll)
-    monkeypatch.setattr(LibrdkafkaSource, "__init__", first_stands_still)
+    wrap_sources(monkeypatch, first_stands_still)
     pipeline = pipeline_for(clusters, tmp_path, [topic], mode)
     running = Running(pipeline, 1)
     running.await_copied(5)

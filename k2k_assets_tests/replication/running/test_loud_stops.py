@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.librdkafka import deliveries, transactional_sink
 from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     create_topic,
@@ -36,10 +36,12 @@ from k2k_assets_tests.support.copies.copying import (
     commit_records,
     contents,
     copy,
+    flush_transaction,
     told,
 )
-from k2k_assets_tests.support.copies.interleaving import Interrupted
+from k2k_assets_tests.support.copies.interleaving import inside_chunks
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.steps import WrappedSink
 from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
@@ -324,6 +326,23 @@ def test_a_foreign_writer_at_least_once(
     assert {r.source: r.position for r in commit_records(pipeline, target)}[at] == 6
 
 
+def behind_chunks(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], times: int) -> Sequence[int]:
+    """Does something when a chunk is on the target, and its transaction is open; returns the sizes of these chunks."""
+    make_sink, hit = Slot._sink, list[int]()
+
+    class Behind(WrappedSink):
+        def write(self, chunk: Chunk) -> Sent:
+            sent = super().write(chunk)
+            if len(hit) < times:
+                hit.append(sent.count)
+                flush_transaction(self._sink, SECONDS)
+                action()
+            return sent
+
+    monkeypatch.setattr(Slot, "_sink", lambda slot: Behind(make_sink(slot)))
+    return hit
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "times"), [("fail", 1), ("ignore", 1), ("ignore", 4)])
 @pytest.mark.parametrize("chunk", [1000, 5], ids=["inside a chunk", "between chunks"])
@@ -336,23 +355,18 @@ def test_a_foreign_writer_inside_a_transaction(
     produce(source, topic, [b"%d" % i for i in range(5)])
     pipeline = make([topic], errorHandling={"onForeignWriter": policy})
     copy(pipeline)
-    produce(source, topic, [b"%d" % i for i in range(5, 25)])
-    real, left = deliveries.produce_chunk, times
-    monkeypatch.setattr(session, "_CHUNK", chunk)
+    for first in range(5, 25, 5):  # batches of their own, so that each may be a chunk
+        produce(source, topic, [b"%d" % i for i in range(first, first + 5)])
+    hit: Sequence[int] = []
 
-    def beside(producer: Any, sent: Any, *rest: Any) -> None:
-        nonlocal left
-        if len(sent.records) >= 5 and left:
-            left -= 1
-            if chunk == 5:
-                real(producer, sent, *rest)
-                producer.flush(SECONDS)
-                produce(target, topic, [b"foreign"])
-                return
-            producer = Interrupted(producer, lambda: produce(target, topic, [b"foreign"]))
-        real(producer, sent, *rest)
+    def foreign() -> object:
+        return produce(target, topic, [b"foreign"])
 
-    monkeypatch.setattr(transactional_sink, "produce_chunk", beside)
+    if chunk == 5:
+        monkeypatch.setattr(session, "_CHUNK", chunk)
+        hit = behind_chunks(monkeypatch, foreign, times)
+    else:
+        hit = inside_chunks(monkeypatch, topic, lambda: foreign, times)
     outcome = copy(pipeline)
 
     copied = [r.value for r in read_all(target, topic)]
@@ -363,7 +377,7 @@ def test_a_foreign_writer_inside_a_transaction(
     else:
         assert outcome.stopped == {}
         assert [value for value in copied if value != b"foreign"] == [b"%d" % i for i in range(25)]
-        assert copied.count(b"foreign") == times - left > 0
+        assert copied.count(b"foreign") == len(hit) > 0
         assert_exact_mappings(pipeline, source, target, topic)
 
 

@@ -48,6 +48,7 @@ def ensure_copied(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
     assert (verdict.records, verdict.problems) == (2 * RECORDS, [])
 
 
+@pytest.mark.librdkafka  # which alone makes statistics
 def test_what_a_slot_reports_is_what_it_copied(pipeline: Pipeline, clusters: KafkaSandbox) -> None:
     heard = Heard()
     with report_server(pipeline, heard) as address:

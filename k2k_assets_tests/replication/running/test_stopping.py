@@ -23,6 +23,7 @@ from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.librdkafka.control_writer import TransactionalWriter
+from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, producer, read_all, send, unique
 from k2k_assets_tests.support.copies.copying import (
     Running,
@@ -160,8 +161,8 @@ def test_a_stop_is_not_waited_for_long_where_the_target_takes_nothing(
     running = Running(pipeline, 1)
     running.await_copied(3)
     with (
-        patch.object(TransactionalWriter, "open", refuse),
-        patch.object(TransactionalWriter, "commit", refuse),
+        patch.multiple(TransactionalWriter, open=refuse, commit=refuse),
+        patch.multiple(BatchControlWriter, open=refuse, commit=refuse),
         patch.object(slot, "_LEAVE_SECONDS", 1.0),
     ):
         writer.write(3, topic, 0, "plain")

@@ -1,4 +1,4 @@
-"""G3 and G7: header keys that the client cannot hold. A broker takes any bytes; the client makes text of them."""
+"""G3 and G7: header keys that librdkafka cannot hold. A broker takes any bytes; that client makes text of them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ NOT_UTF8 = [(b"good", b"1"), (b"\xff\xfe", b"2"), (b"behind", None)]
 
 
 @pytest.mark.slow
+@pytest.mark.librdkafka
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_header_key_that_is_not_utf8_stops_its_topic(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     source, target = clusters.source_servers, clusters.target_servers
@@ -54,6 +55,7 @@ def test_without_headers_such_records_are_copied(clusters: KafkaSandbox, tmp_pat
     assert [(r.value, r.headers) for r in read_all(target, topic)] == [(b"a", []), (b"b", []), (b"c", [])]
 
 
+@pytest.mark.librdkafka
 def test_a_header_key_ends_at_a_nul_byte_and_may_be_empty(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """The first is a limit that the client sets: it hands out no more of the key. The second arrives as it was."""
     source, target = clusters.source_servers, clusters.target_servers

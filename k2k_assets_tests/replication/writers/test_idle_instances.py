@@ -33,6 +33,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport import producer_calls
 from k2k_assets.transport.librdkafka import control_writer
 from k2k_assets.transport.librdkafka import transport as librdkafka_transport
+from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_same_content, commit_records, copy, in_threads
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -92,6 +93,13 @@ def claimed_ids(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for module in (control_writer, librdkafka_transport):
         monkeypatch.setattr(module, "claim", noting)
+    opened = TransactionalProducer.open
+
+    def noted(self: TransactionalProducer, step: str = "claiming") -> None:
+        found.append(step)
+        opened(self, step)
+
+    monkeypatch.setattr(TransactionalProducer, "open", noted)
     return found
 
 

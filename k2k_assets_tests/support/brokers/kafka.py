@@ -236,6 +236,7 @@ def producer(servers: str, transactional_id: str | None = None, resends: bool = 
         **_at(servers),
         "acks": "all",
         "linger.ms": 1,
+        "batch.num.messages": 10,  # a transaction of a copy by whole batches holds no part of one
         "message.max.bytes": 20_000_000,
         "message.timeout.ms": int(SECONDS * 1000),
         "partitioner": "murmur2_random",

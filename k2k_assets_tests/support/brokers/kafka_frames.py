@@ -53,6 +53,11 @@ class Request:
     connection: int
     at: float = field(default_factory=time.monotonic)
 
+    @property
+    def content(self) -> bytes:
+        """What a repeated request has like the first one: all but its number."""
+        return self.frame[_HEADER.size :]
+
     @classmethod
     def parse(cls, frame: bytes, connection: int) -> Request:
         """Reads the header of a frame."""

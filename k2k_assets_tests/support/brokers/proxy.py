@@ -43,6 +43,7 @@ class Fault:
         trouble: What happens to it.
         occurrence: The how many-th request that fits, from 1, counted from when the fault was armed.
         carrying: Bytes that a request has to hold to fit, such as a topic's name.
+        or_carrying: Others that will do, such as its id; none: no others do.
         seconds: Of a delay.
         by_half: Whether half of what is cut off or lost gets through before the connection breaks.
         happened: Set when it has, or at the beginning of a delay.
@@ -54,6 +55,7 @@ class Fault:
     trouble: Trouble
     occurrence: int = 1
     carrying: bytes = b""
+    or_carrying: bytes = b""
     seconds: float = 1.0
     by_half: bool = False
     happened: threading.Event = field(default_factory=threading.Event)
@@ -62,13 +64,16 @@ class Fault:
 
     def hits(self, request: Request) -> bool:
         """Whether this request is the one; counts those that fit."""
-        if self.request is not None or request.api != self.api or self.carrying not in request.frame:
+        if self.request is not None or request.api != self.api or not self._fits(request.frame):
             return False
         self.occurrence -= 1
         if self.occurrence == 0:
             self.request = request
             self.chosen.set()
         return self.request is not None
+
+    def _fits(self, frame: bytes) -> bool:
+        return self.carrying in frame or bool(self.or_carrying and self.or_carrying in frame)
 
 
 class Proxy:

@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -35,7 +35,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.client_statistics import ClientStatistics
-from k2k_assets.transport.factory import RECORDS, TRANSPORTS
+from k2k_assets.transport.factory import TRANSPORTS
 from k2k_assets.transport.interface import Transport
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, read_all
@@ -164,12 +164,14 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
     return run, kill
 
 
-def copying_by(transport: str) -> AbstractContextManager[object]:
+def copying_by(transport: str | None) -> AbstractContextManager[object]:
     """Lets slots of this process copy by a transport, whatever their pipeline says.
 
     Args:
-        transport: As the factory knows it.
+        transport: As the factory knows it; None: as their pipeline says.
     """
+    if transport is None:
+        return nullcontext()
 
     def made(pipeline: Pipeline, statistics: ClientStatistics | None = None) -> Transport:
         return TRANSPORTS[transport](pipeline, statistics)
@@ -180,13 +182,13 @@ def copying_by(transport: str) -> AbstractContextManager[object]:
     return patch.multiple(slot_module, transport_of=made, records_transport_of=none)
 
 
-def dying_first(step: str, occurrence: int, transport: str = RECORDS) -> Runner:
+def dying_first(step: str, occurrence: int, transport: str | None = None) -> Runner:
     """A runner whose first slots die by SIGKILL at a step of their sink; later ones live.
 
     Args:
         step: See `DyingSink`.
         occurrence: At which call of that step, from 1.
-        transport: By which they copy, as the factory knows it.
+        transport: By which they copy, as of `copying_by`.
     """
     lives = 0
 
@@ -210,7 +212,7 @@ def dying_first(step: str, occurrence: int, transport: str = RECORDS) -> Runner:
     return run
 
 
-def _copy_and_die(plan: SlotPlan, step: str, occurrence: int, transport: str) -> None:
+def _copy_and_die(plan: SlotPlan, step: str, occurrence: int, transport: str | None) -> None:
     make = Slot._sink
 
     def dying(self: Slot) -> Any:

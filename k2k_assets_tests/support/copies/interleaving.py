@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,11 +23,14 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
+from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.interface import Position
 from k2k_assets.transport.librdkafka import deliveries, transactional_sink
-from k2k_assets.transport.librdkafka.source import LibrdkafkaSource
+from k2k_assets.transport.record_batch.writing.batch_sink import BatchSink
 from k2k_assets_tests.support.brokers.kafka import SECONDS, read_all, unique
 from k2k_assets_tests.support.copies.copying import copy, in_threads
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 
 RULE = pytest.mark.parametrize(
     "rule", [pytest.param(True, id="with the rule"), pytest.param(False, id="without it", marks=pytest.mark.storm)]
@@ -111,18 +114,19 @@ def at_step(
 
 def before_the_first_record(monkeypatch: pytest.MonkeyPatch, action: Action) -> None:
     """Does something when a slot has its positions and is about to read, once."""
-    real, left = LibrdkafkaSource.assign, [1]
+    left = [1]
 
-    def assign(source: LibrdkafkaSource, positions: Any) -> None:
-        real(source, positions)
-        left[0] -= 1
-        if left[0] == 0:
-            action()
+    class Telling(WrappedSource):
+        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+            super().assign(positions)
+            left[0] -= 1
+            if left[0] == 0:
+                action()
 
-    monkeypatch.setattr(LibrdkafkaSource, "assign", assign)
+    wrap_sources(monkeypatch, Telling)
 
 
-class Interrupted:
+class _Interrupted:
     """A producer that does something after the fifth record of a chunk.
 
     Args:
@@ -150,6 +154,8 @@ def inside_chunks(
 ) -> Sequence[int]:
     """Does something in the middle of the next chunks that go to a topic of the target.
 
+    Where they go as whole batches, it is between two of them: the first five records are one of their own.
+
     Args:
         monkeypatch: Takes it back.
         topic: Which.
@@ -164,10 +170,24 @@ def inside_chunks(
     def produce_chunk(producer: Any, chunk: Any, *rest: Any) -> None:
         if len(hit) < times and len(chunk.records) > 5 and chunk.target_topic == topic:
             hit.append(len(chunk.records))
-            producer = Interrupted(producer, around())
+            producer = _Interrupted(producer, around())
         real(producer, chunk, *rest)
 
+    queue = BatchSink._queue_batches
+
+    def queue_batches(self: BatchSink, chunk: Chunk, partition: int, indexes: Sequence[int], pending: Any) -> None:
+        if len(hit) >= times or chunk.count <= 5 or chunk.target_topic != topic:
+            queue(self, chunk, partition, indexes, pending)
+            return
+        hit.append(chunk.count)
+        action, first = around(), [at < 5 for at in range(chunk.count)]
+        queue(self, chunk.only(first), partition, indexes[:5], pending)
+        self._producer.flush()
+        action()
+        queue(self, chunk.only([not at for at in first]), partition, indexes[5:], pending)
+
     monkeypatch.setattr(transactional_sink, "produce_chunk", produce_chunk)
+    monkeypatch.setattr(BatchSink, "_queue_batches", queue_batches)
     return hit
 
 

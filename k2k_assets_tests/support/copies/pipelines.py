@@ -11,6 +11,7 @@ import yaml
 
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets_tests.support.brokers.kafka import unique
+from k2k_assets_tests.support.copies.forms import form_section
 
 NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 """Producer settings: far longer than any test may take. What a dead slot left open is aborted by whoever comes after
@@ -44,7 +45,7 @@ def write_pipeline(
     registries: tuple[str, str] | None = None,
     **sections: Any,
 ) -> Path:
-    """Writes a pipeline file with names of its own.
+    """Writes a pipeline file with names of its own, which copies in the form that is asked for (`forms.py`).
 
     Args:
         directory: Where to.
@@ -82,6 +83,7 @@ def write_pipeline(
         ],
         "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
         "offsetMapping": {"topic": f"{name}-mappings"},
+        **form_section(features or {}),
         **sections,
     }
     # The default ones are shared by all tests: who deletes one would take it away from the others.

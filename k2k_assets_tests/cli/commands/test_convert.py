@@ -54,7 +54,9 @@ def test_each_flow_becomes_a_valid_file_and_keys_without_counterpart_are_told(
     assert "hunter" not in said.out + said.err
     there, back = (load_pipeline([f"{name}.yaml"]) for name in ("primary-to-backup", "backup-to-primary"))
     assert there.client_properties("source", "consumer")["sasl.password"] == "hunter2${x}"
-    assert there.topic_creation.replication.common.replication == 1
+    replication = there.topic_creation.replication
+    assert replication is not None
+    assert replication.common.replication == 1
     assert there.selection.matches("orders.eu")
     assert not there.selection.matches("audit")
     assert back.client_properties("target", "producer")["sasl.password"] == "hunter2${x}"

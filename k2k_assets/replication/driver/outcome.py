@@ -140,9 +140,10 @@ def outcome_of(
             for tp in names
         }
         reasons: Stops = {tp.partition: stopped[tp] for tp in names if tp in stopped}
-        ids = {record.source_topic_id for tp in names if (record := commit_log.positions.get(tp))}
+        records = [commit_log.positions[tp] for tp in names if tp in commit_log.positions]
+        ids = {record.source_topic_id for record in records}
         topic_id = ids.pop() if len(ids) == 1 else ""
-        form = forms_of(record.form for tp in names if (record := commit_log.positions.get(tp)))
+        form = forms_of(record.form for record in records)
         outcomes[topic] = TopicOutcome(target_topic, of_topic, reasons, seconds, paused.get(topic), topic_id, form)
     return Outcome(outcomes, generation, seconds)
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 import io
 import socket
 import struct
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
-from types import TracebackType
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from k2k_assets_tests.support.brokers.kafka_frames import Api, Request, read_frame
+from k2k_assets_tests.support.brokers.listening_broker import HOST, ListeningBroker
 
 # Their fields have types of their own, which plain numbers and texts do.
 versions: Any = import_module("kio.schema.api_versions.v3.response")
@@ -29,7 +28,6 @@ metadata: Any = import_module("kio.schema.metadata.v12.response")
 
 TOPIC = "orders"
 _ID = uuid.UUID(int=1)
-_HOST = "127.0.0.1"
 _KNOWN = {Api.FETCH: (4, 16), Api.LIST_OFFSETS: (1, 6), Api.METADATA: (0, 12), Api.API_VERSIONS: (0, 3)}
 _NO_TAGS = b"\0"
 # In a request for one partition: five bytes end it, and before them are 24 behind the partition's index and epoch.
@@ -39,7 +37,7 @@ Mangle = Callable[[int, bytes], bytes]
 """Of an API and an answer's frame with its length: what is sent instead."""
 
 
-class HostileBroker:
+class HostileBroker(ListeningBroker):
     """Listens while it is entered.
 
     Args:
@@ -51,35 +49,10 @@ class HostileBroker:
     """
 
     def __init__(self, batches: Sequence[tuple[bytes, int]], mangle: Mangle = lambda _, frame: frame) -> None:
+        super().__init__("hostile-broker")
         self.batches = batches
         self.mangle = mangle
         self.fetches = 0
-        self._connections: list[socket.socket] = []
-        self._listener = socket.create_server((_HOST, 0))
-
-    @property
-    def servers(self) -> str:
-        """The bootstrap address."""
-        return f"{_HOST}:{self._listener.getsockname()[1]}"
-
-    def __enter__(self) -> HostileBroker:
-        threading.Thread(target=self._accept, name="hostile-broker", daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for end in (self._listener, *self._connections):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self._connections.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), name="hostile-broker", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError):
@@ -109,7 +82,6 @@ class HostileBroker:
         return struct.pack(">i", 0) + b"\1" + _NO_TAGS  # no log ends
 
     def _metadata(self) -> bytes:
-        port = self._listener.getsockname()[1]
         partition = metadata.MetadataResponsePartition(
             error_code=ErrorCode.none, partition_index=0, leader_id=1, leader_epoch=0,
         )  # fmt: skip
@@ -119,7 +91,7 @@ class HostileBroker:
             topic_id=_ID,
             partitions=(partition,),
         )
-        broker = metadata.MetadataResponseBroker(node_id=1, host=_HOST, port=port)
+        broker = metadata.MetadataResponseBroker(node_id=1, host=HOST, port=self.port)
         return _packed(metadata.MetadataResponse(throttle_time=_duration(0), brokers=(broker,), topics=(topic,)))
 
     def _fetched(self, position: int) -> bytes:

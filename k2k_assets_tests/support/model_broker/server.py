@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from types import TracebackType
 
 from k2k_assets_tests.support.brokers.kafka_frames import Api, Request, read_frame
+from k2k_assets_tests.support.brokers.listening_broker import HOST, ListeningBroker
 from k2k_assets_tests.support.model_broker.cluster import ModelCluster
 from k2k_assets_tests.support.model_broker.wire import VERSIONS, ModelWire
 
-_HOST = "127.0.0.1"
 _HEADER = 14
 """Bytes of a request before the client's name, its length included."""
 
@@ -51,7 +50,7 @@ class Fault:
     later: int = 1
 
 
-class ModelBroker:
+class ModelBroker(ListeningBroker):
     """Listens while it is entered.
 
     Args:
@@ -67,31 +66,13 @@ class ModelBroker:
     def __init__(
         self, cluster: ModelCluster, version: int = 2, spoken: Mapping[int, tuple[int, int]] = VERSIONS
     ) -> None:
+        super().__init__("model-broker")
         self.cluster = cluster
         self.faults: list[Fault] = []
         self.handled = 0
         self._late: list[tuple[int, Request]] = []
         self._turn = threading.Lock()
-        self._connections: list[socket.socket] = []
-        self._listener = socket.create_server((_HOST, 0))
-        self._wire = ModelWire(cluster, (_HOST, self._listener.getsockname()[1]), version, spoken)
-
-    @property
-    def servers(self) -> str:
-        """The bootstrap address."""
-        return f"{_HOST}:{self._listener.getsockname()[1]}"
-
-    def __enter__(self) -> ModelBroker:
-        threading.Thread(target=self._accept, name="model-broker", daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for end in (self._listener, *self._connections):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        self._wire = ModelWire(cluster, (HOST, self.port), version, spoken)
 
     def settle(self) -> None:
         """Executes what is late, and writes the markers of all transactions that are being ended."""
@@ -106,14 +87,6 @@ class ModelBroker:
         with self._turn:
             if name in self.cluster.coordinator.holders:
                 self.cluster.coordinator.time_out(name)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._connections.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), name="model-broker", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):

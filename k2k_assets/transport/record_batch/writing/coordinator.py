@@ -59,21 +59,15 @@ class TransactionCoordinator:
     Args:
         settings: How brokers are connected to.
         transactional_id: The id.
-        brokers: Tells the brokers that are known by now, to ask who coordinates it; None: those of the settings.
+        brokers: Tells the brokers that are known by now, to ask who coordinates it.
 
     Attributes:
         has_epoch_each: Whether each transaction has an epoch of its own; known once a producer id is.
     """
 
-    def __init__(
-        self,
-        settings: SinkSettings,
-        transactional_id: str,
-        brokers: Callable[[], Iterable[Address]] | None = None,
-    ) -> None:
-        self._brokers = brokers or (lambda: settings.connection.servers)
+    def __init__(self, settings: SinkSettings, transactional_id: str, brokers: Callable[[], Iterable[Address]]) -> None:
         self.has_epoch_each = False
-        self._settings = settings
+        self._settings, self._brokers = settings, brokers
         self._id = transactional_id
         self._connection: BrokerConnection | None = None
 
@@ -113,11 +107,11 @@ class TransactionCoordinator:
     ) -> Task[bool]:
         """Adds partitions to the transaction before their first records.
 
-        Returns:
-            Whether they had to wait, because the transaction before was still being ended.
-
         Where each transaction has an epoch of its own a late copy of the request adds nothing to another one. So a lost
         answer is asked for again.
+
+        Returns:
+            Whether they had to wait, because the transaction before was still being ended.
 
         Raises:
             ConnectionLost: The answer is lost.

@@ -59,7 +59,8 @@ def _asked_until_joined(monkeypatch: pytest.MonkeyPatch, error: int, seconds: fl
     monkeypatch.setattr(TransactionCoordinator, "_connected", connected)
     monkeypatch.setattr(module, "pause", slow.pause)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: slow.now))
-    coordinator = TransactionCoordinator(sink_settings_of({"bootstrap.servers": "broker:1"}, SECONDS), "me")
+    settings = sink_settings_of({"bootstrap.servers": "broker:1"}, SECONDS)
+    coordinator = TransactionCoordinator(settings, "me", lambda: settings.connection.servers)
     Loop().complete(coordinator.join(ProducerIdentity(7, 2), [TP], Deadline(SECONDS)))
     return slow.asked
 

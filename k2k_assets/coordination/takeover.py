@@ -7,6 +7,7 @@ at once, and leaves to others what they are about to take.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -20,6 +21,7 @@ log = logging.getLogger("k2k.replication")
 
 # Longest wait for other instances that are releasing one partition after the other, or are about to claim.
 OTHERS_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 
 
 class Takeover:
@@ -100,6 +102,22 @@ class Takeover:
             return False
         log.info("free again: %s", ", ".join(sorted(map(str, free))))
         return True
+
+    def await_others(self, stop: threading.Event) -> None:
+        """Waits, for a while at most, until no other instance is releasing or claiming partitions one by one.
+
+        Args:
+            stop: Ends the wait.
+        """
+        until = self._clock() + OTHERS_SECONDS
+        while self._clock() < until:
+            try:
+                self._peers.refresh()
+            except K2KError as error:
+                log.debug("whether other instances are about to change is not known: %s", error)
+                return
+            if not self._peers.changing or stop.wait(_LOOK_SECONDS):
+                return
 
     def _free(
         self, partitions: Mapping[TopicPartition, str], stopped: Callable[[], Collection[TopicPartition]]

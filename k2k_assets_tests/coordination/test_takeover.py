@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -25,9 +26,10 @@ class Others:
         self.unread: set[TopicPartition] = set()
         self.since: set[TopicPartition] = set()
         self.changing = False
+        self.looked = 0
 
     def refresh(self) -> None:
-        pass
+        self.looked += 1
 
     def catch_up(self) -> None:
         self.copied |= self.unread
@@ -89,6 +91,35 @@ def test_others_that_are_about_to_take_it_come_first_for_a_while(takeover: Takeo
     assert not takeover.refresh(IDS), "another time, another while"
     others.changing = False
     assert takeover.refresh(IDS)
+
+
+class Passing(Event):
+    """Time passes while it is waited for."""
+
+    def __init__(self, others: Others, change_after: float) -> None:
+        super().__init__()
+        self._others, self._until = others, Clock.now + change_after
+
+    def wait(self, timeout: float | None = None) -> bool:
+        Clock.now += timeout or 0
+        self._others.changing = Clock.now < self._until
+        return self.is_set()
+
+
+@pytest.mark.parametrize(("change_after", "least", "most"), [(0, 0, 0), (2, 1.9, 2.2), (60, 4.9, 5.2)])
+def test_who_draws_a_generation_waits_while_others_change_but_not_long(
+    takeover: Takeover, others: Others, change_after: float, least: float, most: float
+) -> None:
+    others.changing, began = change_after > 0, Clock.now
+    takeover.await_others(Passing(others, change_after))
+    assert least <= Clock.now - began <= most
+
+
+def test_a_stop_ends_the_wait_for_others(takeover: Takeover, others: Others) -> None:
+    others.changing, stop = True, Passing(others, 60)
+    stop.set()
+    takeover.await_others(stop)
+    assert others.looked == 1
 
 
 def test_what_would_stop_again_is_taken_by_nobody(takeover: Takeover, others: Others) -> None:

@@ -74,6 +74,7 @@ class Instance:
             superseded = superseded + 1 if job.superseded and self._copied() == copied_before else 0
             if job.superseded:
                 log.info("a new generation is drawn: %s", job.superseded)
+                self._takeover.await_others(stop)
             if superseded > 1:
                 stop.wait(_pause(superseded))
             if job.failure is not None:

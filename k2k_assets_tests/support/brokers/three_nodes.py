@@ -29,7 +29,10 @@ _ON_ALL = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "auto.leader.rebalance.enable": "false",
+    # Sooner than any step of a producer ends: nothing waits for a replica that does not fetch.
+    "replica.lag.time.max.ms": "10000",
 }
+_LAST_LINES = 40
 
 
 class ThreeNodes:
@@ -122,6 +125,11 @@ class ThreeNodes:
             yield
         finally:
             self.nodes[node].resume()
+
+    def said(self) -> str:
+        """The last lines that each node has logged, for a test that failed."""
+        logs = {node: broker.log_file.read_text(errors="replace").splitlines() for node, broker in self.nodes.items()}
+        return "\n".join(f"node {node}: {line}" for node, lines in logs.items() for line in lines[-_LAST_LINES:])
 
     def await_all(self) -> None:
         """Returns when all nodes are there and in sync."""

@@ -22,14 +22,25 @@ from k2k_assets_tests.support.brokers.three_nodes import NODES, ThreeNodes
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 
-STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 30.0, 3.0, 4
+# A broker says what it waits for after 30 seconds.
+STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 60.0, 3.0, 4
 BETWEEN_TRANSACTIONS = 0.01
+_DOUBTS = "closed the connection|reset by peer|Not leader|CONCURRENT_TRANSACTIONS"
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeNodes]:
     with ThreeNodes("target", tmp_path_factory.mktemp("three")) as nodes:
         yield nodes
+
+
+@pytest.fixture(autouse=True)
+def nodes_speak(target: ThreeNodes, request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the nodes have logged is printed if a test fails."""
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        print(target.said())
 
 
 def _one(value: bytes) -> OutgoingBatch:
@@ -102,8 +113,9 @@ class Writing:
 
 
 def test_nodes_that_restart_one_after_the_other_refuse_nothing_for_good(target: ThreeNodes) -> None:
-    """Two doubts may be left: a request under way when a connection closes has no answer, and a leader that is deposed
-    after it has written a batch does not know whether the next one has it.
+    """Three doubts may be left: a request under way when a connection closes has no answer; a leader that is deposed
+    after it has written a batch does not know whether the next one has it; and a new coordinator may still be ending
+    the transaction before.
     """
     with Writing(target) as writing:
         for node in NODES:
@@ -111,7 +123,7 @@ def test_nodes_that_restart_one_after_the_other_refuse_nothing_for_good(target: 
             writing.await_more()
     writing.assert_exact()
     assert len(writing.doubts) <= len(NODES)
-    assert all(re.search("closed the connection|reset by peer|Not leader", doubt) for doubt in writing.doubts)
+    assert not [doubt for doubt in writing.doubts if not re.search(_DOUBTS, doubt)]
 
 
 def test_a_leader_that_hands_over_inside_a_transaction_costs_nothing(target: ThreeNodes) -> None:

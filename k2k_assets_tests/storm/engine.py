@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from k2k_assets.cli.signals import stop_on_signals
+from k2k_assets.cli.signals import run_aside, stop_on_signals
 from k2k_assets.core.errors import K2KError
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.replication.driver.replicate import replicate_with
@@ -26,9 +25,9 @@ def main() -> int:
     path, cores, mishap = Path(sys.argv[1]), int(sys.argv[2]), Mishap(**json.loads(sys.argv[3]))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     runner = SlotProcesses(mishap=mishap)
-    with mishap.clocked(), stop_on_signals() as stop, ThreadPoolExecutor(1) as worker:
+    with mishap.clocked(), stop_on_signals() as stop:
         try:
-            worker.submit(replicate_with, runner, cores, load_pipeline([path]), Continuous(), stop=stop).result()
+            run_aside(replicate_with, runner, cores, load_pipeline([path]), Continuous(), stop=stop)
         except K2KError as error:
             print(f"Error: {error}", file=sys.stderr, flush=True)
             return error.exit_code

@@ -21,7 +21,7 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
-from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.wire.tasks import Loop, pause
 from k2k_assets.transport.record_batch.writing.leader_search import LeaderSearch
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
@@ -95,6 +95,8 @@ class BatchProducer(ABC, Generic[K]):
     def seek_leader(self, partition: TargetPartition, why: str) -> None:
         """Has the leader of a partition found anew, and what it has ready sent there."""
         self._search.add(partition, why)
+        # Who waits for answers is woken when it is time to ask: none may come meanwhile.
+        self._loop.start(pause(self._search.patience(self._timeout)))
 
     def close(self) -> None:
         """Drops all connections."""

@@ -3,7 +3,7 @@
 | answer | what becomes of the batch |
 | --- | --- |
 | an offset | it is there |
-| the broker does not lead the partition, or too few replicas are in sync, and no offset | it was not written |
+| the broker does not lead it, too few replicas are in sync, it cannot join yet; and no offset | it was not written |
 | anything else, or none | it may be there: all ends |
 
 A broker checks that sequences go on. So what was sent behind a batch that was not written is refused likewise, and all

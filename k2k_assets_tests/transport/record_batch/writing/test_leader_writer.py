@@ -146,7 +146,7 @@ def test_an_error_ends_it(error: int, raised: type[Exception], words: str) -> No
     assert writing.transaction.acknowledged_bytes == 0
 
 
-@pytest.mark.parametrize("error", [3, 5, 6, 19, 100])
+@pytest.mark.parametrize("error", [3, 5, 6, 19, 51, 100])
 def test_what_was_not_written_goes_again_with_all_behind_it(error: int) -> None:
     writing = Writing()
     pieces = writing.send(A, 3, 4, 5, 6)

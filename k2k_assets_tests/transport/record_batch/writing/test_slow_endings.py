@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.packing import packed
 from k2k_assets.transport.record_batch.writing import ending_time
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
+from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 from k2k_assets.transport.record_batch.writing.transactional_producer import ENDING_SECONDS, TransactionalProducer
+from k2k_assets.transport.record_batch.writing.write_errors import CONCURRENT_TRANSACTIONS
 from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, read_all, unique
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.brokers.proxy import Fault, Trouble
@@ -52,11 +53,26 @@ def _two_transactions(nodes: TwoNodes) -> list[bytes]:
     return sorted(record.value or b"" for record in read_all(nodes.servers, topic))
 
 
-def test_records_that_come_before_the_transaction_before_is_ended_are_not_refused(
+def _seen_refusals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The errors of what goes again, as they come."""
+    refused: list[int] = []
+    take_back = TargetPartition.take_back
+
+    def seen(partition: TargetPartition) -> None:
+        refused.append(partition.error)
+        take_back(partition)
+
+    monkeypatch.setattr(TargetPartition, "take_back", seen)
+    return refused
+
+
+def test_records_that_come_before_the_transaction_before_is_ended_end_no_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TwoNodes(tmp_path, through_proxy=True) as nodes:
         assert _two_transactions(nodes) == [b"0", b"1", b"before", b"before", b"next"]
+        # Records that join at once are refused after a tenth of a second, and go again.
         monkeypatch.setattr(ending_time, "_AT_FIRST", 1)
-        with pytest.raises(Restart, match="writing to"):
-            _two_transactions(nodes)
+        refused = _seen_refusals(monkeypatch)
+        assert _two_transactions(nodes) == [b"0", b"1", b"before", b"before", b"next"]
+        assert CONCURRENT_TRANSACTIONS in refused

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400
 # A broker says what it waits for after 30 seconds.
 STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 60.0, 3.0, 4
 BETWEEN_TRANSACTIONS = 0.01
-_DOUBTS = "closed the connection|reset by peer|Not leader|CONCURRENT_TRANSACTIONS"
+_DOUBTS = "closed the connection|reset by peer|Not leader"
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +113,8 @@ class Writing:
 
 
 def test_nodes_that_restart_one_after_the_other_refuse_nothing_for_good(target: ThreeNodes) -> None:
-    """Three doubts may be left: a request under way when a connection closes has no answer; a leader that is deposed
-    after it has written a batch does not know whether the next one has it; and a new coordinator may still be ending
-    the transaction before.
+    """Two doubts may be left: a request under way when a connection closes has no answer; and a leader that is deposed
+    after it has written a batch does not know whether the next one has it.
     """
     with Writing(target) as writing:
         for node in NODES:

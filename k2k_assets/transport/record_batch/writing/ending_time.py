@@ -1,8 +1,8 @@
 """How long the brokers may take to end a transaction, behind the answer to its commit.
 
 While they do, the next transaction cannot begin. A partition that joins it by a request of its own is asked to wait,
-and can. Records that join it are held back by the broker for a tenth of a second, and then refused; they go again, which
-takes longer. Mostly it takes milliseconds; between distant brokers, or while one is away, far more.
+and can. Records that join it are held back by the broker for a tenth of a second, and then refused; they go again, so
+that it takes longer. Mostly it takes milliseconds; between distant brokers, or while one is away, far more.
 """
 
 from __future__ import annotations

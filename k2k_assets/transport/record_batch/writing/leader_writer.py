@@ -7,7 +7,8 @@
 | anything else, or none | it may be there: all ends |
 
 A broker checks that sequences go on. So what was sent behind a batch that was not written is refused likewise, and all
-of it goes again, in order and under the same sequences, once nothing of the partition is unanswered.
+of it goes again, in order and under the same sequences, once nothing of the partition is unanswered. It checks nothing
+while it knows nothing of the producer: outside transactions the first batch is sent alone.
 """
 
 from __future__ import annotations
@@ -105,12 +106,12 @@ class LeaderWriter:
 
     def send(self, partition: TargetPartition, batches: Sequence[QueuedBatch]) -> None:
         """Queues batches of a partition that is in the transaction."""
-        if not partition.ready and not partition.refused:
+        if not (partition.ready or partition.refused or partition.is_alone):
             self._active.append(partition)
         partition.ready.extend(batches)
 
     def take_over(self, partition: TargetPartition) -> None:
-        """Goes on with what another leader has not taken."""
+        """Goes on with what another one has not taken."""
         self._active.append(partition)
 
     def run(self) -> Task[None]:
@@ -180,7 +181,8 @@ class LeaderWriter:
             partition.unanswered += 1
             partition.sequence = partition.sequence + batch.records & _SEQUENCES
             size += batch.size
-            if partition.ready:
+            partition.is_alone = partition.has_to_go_alone()
+            if partition.ready and not partition.is_alone:
                 again.append(partition)
         active.extendleft(reversed(skipped))
         active.extend(again)
@@ -237,6 +239,11 @@ class LeaderWriter:
                 f"writing to {partition.tp}: a batch lies at {base}, before the end {partition.end} of another"
             )
         partition.end = base + queued.batch.records
+        partition.taken_at = time.monotonic()
+        if partition.is_alone:
+            partition.is_alone = False
+            if partition.ready:
+                self._active.append(partition)
         if queued.piece is not None:
             queued.piece.base_offset = base
         self._transaction.acknowledged(queued.batch.size)

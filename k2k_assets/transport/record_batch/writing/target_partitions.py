@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ NOBODY = -1
 _PAUSE = 0.1
 # After so many seconds the next session finds out what is the matter.
 _PATIENCE = 5.0
+# Brokers remember a producer for a day (producer.id.expiration.ms).
+_FORGOTTEN_SECONDS = 60.0
 _PASSING = frozenset({0, UNKNOWN_TOPIC, NO_LEADER})
 """Brokers that have just started, or do not know a new topic yet, answer like this."""
 
@@ -52,6 +55,8 @@ class TargetPartition:
         refused: Batches that were not written, and all that were sent behind them: they go again, in this order.
         refused_from: The sequence under which the first of them was sent.
         error: Why it was not written, an error code.
+        taken_at: When the broker took a batch of it last, monotonic seconds.
+        is_alone: Whether a batch is sent alone, and what is ready waits for its answer.
     """
 
     tp: TopicPartition
@@ -65,9 +70,19 @@ class TargetPartition:
     refused: list[QueuedBatch] = field(default_factory=list)
     refused_from: int = 0
     error: int = 0
+    taken_at: float = float("-inf")
+    is_alone: bool = False
+
+    def has_to_go_alone(self) -> bool:
+        """Whether the broker may not know its producer, so that it would take a batch whose predecessor it refuses.
+
+        In a transaction that does no harm: it would be aborted.
+        """
+        return self.identity is not None and time.monotonic() - self.taken_at > _FORGOTTEN_SECONDS
 
     def take_back(self) -> None:
         """Makes ready again what was refused, once everything is answered."""
+        self.is_alone = False
         self.ready.extendleft(reversed(self.refused))
         self.refused.clear()
         self.sequence = self.refused_from

@@ -15,9 +15,9 @@ CONCURRENT_TRANSACTIONS = 51
 REFUSALS = frozenset({10, 18, 32, 87})
 """Verdicts about records: too large, a batch too large, an invalid timestamp, an invalid record."""
 NOT_TAKEN = frozenset({3, 5, 6, 19, CONCURRENT_TRANSACTIONS, 100})
-"""The broker does not lead the partition, does not know it yet, or too few replicas are in sync; or the partition cannot
-join yet, because the transaction before is still being ended. Only where the answer names no offset was nothing written:
-a leader that is deposed while it waits for its replicas answers likewise."""
+"""The broker does not lead the partition, does not know it yet, or too few replicas are in sync; or the partition
+cannot join yet, because the transaction before is still being ended. Only where the answer names no offset was nothing
+written: a leader that is deposed while it waits for its replicas answers likewise."""
 OUT_OF_ORDER = 45
 """Batches before it are missing."""
 UNKNOWN_TOPIC = 3

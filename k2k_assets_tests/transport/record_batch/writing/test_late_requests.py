@@ -12,7 +12,7 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk, Sent
-from k2k_assets.transport.errors import Fenced, Restart
+from k2k_assets.transport.errors import Fenced, Restart, Undeliverable
 from k2k_assets.transport.record_batch.batches.packing import packed
 from k2k_assets.transport.record_batch.writing.idempotent_producer import IdempotentProducer
 from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk
@@ -82,6 +82,22 @@ def test_who_was_frozen_with_records_in_hand_is_fenced(clusters: KafkaSandbox, t
         with pytest.raises(Fenced):
             _write(former, target, A, range(5, 7))
     assert _values(clusters, target.topic) == [*range(10)]
+
+
+def test_nothing_is_taken_behind_a_first_record_that_is_refused(clusters: KafkaSandbox) -> None:
+    """A broker that knows nothing of a producer takes any sequence, so the first batch is sent alone."""
+    topic = create_topic(clusters.target_servers, unique("to"), config={"max.message.bytes": "2000"})
+    with _producer(clusters.target_servers) as producer:
+        producer.raise_epochs({A: None})
+        for number, size in enumerate((3000, 1, 1, 1)):
+            sent = Sent(Chunk(A, ListRecords([number]), topic, 0))
+            record = (None, bytes(size), (), time.time_ns() // 1_000_000)
+            producer.queue(TopicPartition(topic, 0), packed([record]), PendingChunk(sent).piece(0, range(1)))
+        with pytest.raises(Undeliverable):
+            producer.flush()
+    with _producer(clusters.target_servers) as following:  # behind whatever was under way
+        _write(following, TopicPartition(topic, 0), A, [7])
+    assert [record.value for record in read_all(clusters.target_servers, topic)] == [b"7"]
 
 
 def test_two_owners_of_one_epoch_would_lose_records(clusters: KafkaSandbox, target: TopicPartition) -> None:

@@ -30,6 +30,8 @@ from k2k_assets_tests.support.memory.fake_records import ListRecords
 
 SEQUENCE_AT, PRODUCER_AT = 53, 43
 A, B = TopicPartition("a", 0), TopicPartition("b", 3)
+LONG_AGO = 24 * 3600
+"""So long brokers remember a producer."""
 
 
 class OneTransaction:
@@ -177,6 +179,33 @@ def test_a_leader_that_was_deposed_after_it_had_written_ends_it() -> None:
         writing.writer.next_request().on_answer(_answer((A, 6, 10)))
 
 
+def test_outside_transactions_the_first_batch_goes_alone() -> None:
+    """A broker that knows nothing of a producer takes any sequence: also that of a batch behind one that it refuses."""
+    writing = Writing()
+    writing.transaction.transactional_id = None
+    writing.partitions[A].identity = ProducerIdentity(8, 0)
+    writing.send(A, 3, 4, 5)
+    first = writing.writer.next_request()
+    writing.send(A, 6)
+    assert not writing.writer.has_request()
+    first.on_answer(_answer((A, 19, -1)))
+    ((partition, _),) = writing.transaction.leaderless
+    writing.writer.take_over(partition)
+    again = writing.writer.next_request()
+    assert _headers(again) == [(8, 0, 0)]
+    assert not writing.writer.has_request()
+    again.on_answer(_answer((A, 0, 10)))
+    following = [writing.writer.next_request() for _ in range(3)]
+    assert [_headers(request) for request in following] == [[(8, 0, 3)], [(8, 0, 7)], [(8, 0, 12)]]
+    assert not writing.writer.has_request()
+    for request, base in zip(following, (13, 17, 22), strict=True):
+        request.on_answer(_answer((A, 0, base)))
+    partition.taken_at = time.monotonic() - LONG_AGO
+    writing.send(A, 1, 1)
+    writing.writer.next_request()
+    assert not writing.writer.has_request(), "the broker may have forgotten the producer"
+
+
 def test_a_batch_that_was_written_behind_one_that_was_not_ends_it() -> None:
     writing = Writing()
     writing.send(A, 3, 3)
@@ -292,6 +321,7 @@ def test_sources_that_share_a_partition_come_in_requests_after_another() -> None
     writing.transaction.transactional_id = None
     streams = [TargetPartition(A, bytes(16), 1, identity=ProducerIdentity(number, number)) for number in (8, 9)]
     for stream, count in zip(streams, (3, 4), strict=True):
+        stream.taken_at = time.monotonic()
         writing.writer.send(stream, [QueuedBatch(_batch(count), _piece(count))] * 2)
     writing.send(B, 2)
     requests = []

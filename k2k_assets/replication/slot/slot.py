@@ -106,8 +106,6 @@ class Slot:
             stack.enter_context(quiet_garbage_collection())
             stack.callback(self._reporter.close)
             stack.callback(self._close_sinks)
-            if self._memory.transport is not None:
-                log.info("slot %d brings records in this form: %s", self._plan.slot, self._memory.transport)
             if self._functions:
                 stack.callback(self._functions.process.close)
                 self._functions.process.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -39,6 +40,8 @@ _UNREACHABLE = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
     }
 )
+
+_LOST = frozenset({KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError.NETWORK_EXCEPTION})
 
 _NO_ANSWER = (
     "does not answer",
@@ -133,6 +136,12 @@ def error_of(error: KafkaException) -> KafkaError:
     """The `KafkaError` that an exception carries."""
     inside: KafkaError = error.args[0]
     return inside
+
+
+def has_lost_connection(answer: Future[Any]) -> bool:
+    """Whether a request was lost with the connection to its broker, so that another broker may answer it."""
+    error = answer.exception() if answer.done() else None
+    return isinstance(error, KafkaException) and error_of(error).code() in _LOST
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.core.errors import Hidden
+from k2k_assets.core.errors import ClusterUnreachable, Hidden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.kafka import clients
@@ -31,6 +31,8 @@ log = logging.getLogger("k2k.kafka")
 # Added to the time-out of a call in the child process: on a busy machine it starts late, and asks for many groups.
 _APART_SECONDS = 30.0
 
+# A request that is sent again has so many seconds at least.
+_SHORTEST = 1.0
 _HIDDEN = object()
 _WITHOUT_DESCRIPTION = {KafkaError.UNKNOWN_TOPIC_OR_PART: None, KafkaError.TOPIC_AUTHORIZATION_FAILED: _HIDDEN}
 
@@ -128,18 +130,20 @@ class Cluster(ClusterOffsets):
     def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
         """Sends the request of `describe` and returns a function that waits for the answer, to overlap other work.
 
+        A broker that goes takes requests with it: they are sent again, to another one, as long as there is time.
+
         Args:
             names: Topics that may exist.
             partly: Whether topics that the principal may not describe are left out, too.
         """
         if not names:
             return dict
-        asked = self.admin.describe_topics(TopicCollection(list(dict.fromkeys(names))), request_timeout=self.timeout)
+        deadline, asked = Deadline(self.timeout), self._asked_to_describe(names, self.timeout)
 
         def answer() -> dict[str, TopicDescription]:
             found = {}
             for name, future in asked.items():
-                topic = self.answer(future, _WITHOUT_DESCRIPTION)
+                topic = self._described(name, future, deadline)
                 if topic is _HIDDEN and not partly:
                     raise Hidden(f"the {self} does not let the topic {name} be seen. {ACLS_HINT}", name)
                 if topic is not None and topic is not _HIDDEN:
@@ -147,6 +151,22 @@ class Cluster(ClusterOffsets):
             return found
 
         return answer
+
+    def _asked_to_describe(self, names: Collection[str], timeout: float) -> Mapping[str, Future[Any]]:
+        topics = TopicCollection(list(dict.fromkeys(names)))
+        answers: Mapping[str, Future[Any]] = self.admin.describe_topics(topics, request_timeout=timeout)
+        return answers
+
+    def _described(self, name: str, asked: Future[Any], deadline: Deadline) -> Any:
+        """The answer about a topic, which is asked for again while connections break; None, or hidden, as it says."""
+        while True:
+            try:
+                return self.answer(asked, _WITHOUT_DESCRIPTION)
+            except ClusterUnreachable:
+                if deadline.expired() or not clients.has_lost_connection(asked):
+                    raise
+            time.sleep(min(POLL_SECONDS, deadline.remaining()))
+            (asked,) = self._asked_to_describe([name], max(_SHORTEST, deadline.remaining())).values()
 
     def topic_configs(
         self, names: Collection[str], only_changed: bool = True, partly: bool = False

@@ -67,3 +67,15 @@ def test_what_breaks_is_no_refusal(clusters: KafkaSandbox, trouble: Trouble, occ
 @pytest.mark.parametrize("code", [KafkaError._DESTROY_BROKER, KafkaError._TRANSPORT, KafkaError.NETWORK_EXCEPTION])
 def test_errors_of_broken_connections(code: int) -> None:
     assert clients.is_unreachable(KafkaError(code))
+
+
+@pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.LOST])
+def test_topics_are_described_again(clusters: KafkaSandbox, partition: TopicPartition, trouble: Trouble) -> None:
+    """A broker that goes must not end a session that only wanted to know whether its topics are the same."""
+    topic = partition.topic
+    with Proxy(clusters.source_servers) as proxy, Cluster("source", {"bootstrap.servers": proxy.servers}) as cluster:
+        (before,) = cluster.describe([topic]).values()
+        for _ in range(3):
+            fault = proxy.arm(Fault(Api.METADATA, trouble, carrying=topic.encode()))
+            assert cluster.describe([topic, "unknown"]) == {topic: before}
+            assert fault.happened.is_set()

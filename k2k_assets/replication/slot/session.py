@@ -38,7 +38,7 @@ from k2k_assets.replication.slot.start.start_commits import StartCommits, ensure
 from k2k_assets.replication.slot.stop_record import AskedToStop, StopRecordWatch
 from k2k_assets.stages import Stage
 from k2k_assets.transport.capabilities import Capabilities
-from k2k_assets.transport.errors import Restart, SourceStopped
+from k2k_assets.transport.errors import NotByTransport, Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Sink, Source
 
 log = logging.getLogger("k2k.replication")
@@ -315,6 +315,9 @@ class Session:
         """Polls the source; if that fails, it checks the topic ids first.
 
         For a topic that was created anew the client reports only an offset out of range.
+
+        What is in hand is committed before another transport takes over: outside transactions records that are under
+        way could come behind those of that one, which writes under another producer id.
         """
         try:
             patience = self._committer.patience()
@@ -323,6 +326,9 @@ class Session:
             states = [state for tp, state in self._states.items() if tp == stopped.partition]
             with suppress(K2KError, Restart):  # if the ids cannot be checked now, the client's error stands
                 self._committer.ask_topic_ids(states)()
+            raise
+        except NotByTransport:
+            self._committer.commit()
             raise
 
     def _ensure_source_answers(self, polled: Polled, now: float) -> None:

@@ -11,6 +11,7 @@ import pytest
 from k2k_assets.core.runs import Run
 from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.chunk import Chunk, Sent
+from k2k_assets.transport.errors import NotByTransport
 from k2k_assets_tests.replication.slot.session.harness import P0, Harness, arrivals, pipeline_with
 from k2k_assets_tests.support.memory.fake_records import ListRecords, WholeBatch
 from k2k_assets_tests.support.memory.fake_transport import BY_BATCH
@@ -92,3 +93,25 @@ def test_a_batch_is_one_run_also_where_others_write_if_it_lies_in_one_piece(
     transactions = made.session._transactions
     transactions.write(Chunk(P0, WholeBatch(ListRecords([0, 1, 2])), "t", 0), made.clock.now)
     assert transactions.possible_runs == most
+
+
+@pytest.mark.parametrize("exactly_once", ["enabled", "disabled"])
+def test_what_is_in_hand_is_committed_before_another_transport_takes_over(
+    harness: Any, tmp_path: Path, exactly_once: str
+) -> None:
+    """Else records that are under way outside transactions could come behind those of the other one."""
+    made = harness(arrivals(0, 1), {P0: 2}, pipeline=pipeline_with(tmp_path, exactlyOnce=exactly_once))
+    made.source.knows_more = lambda: True  # so that nothing is due yet
+    poll, polls = made.source.poll, []
+
+    def old_format_behind(limit: int, timeout: float) -> Any:
+        polls.append(made.session.has_records)
+        if len(polls) > 1:
+            raise NotByTransport(["records in the format of Kafka before 0.11 (magic 1)"])
+        return poll(limit, timeout)
+
+    made.source.poll = old_format_behind
+    with pytest.raises(NotByTransport):
+        made.run()
+    assert polls == [False, True]
+    assert [record.position for t in made.copying for record in made.commits(t, "commit")] == [2]

@@ -128,6 +128,7 @@ class TransactionCoordinator:
                 self.close()
                 if not self.has_epoch_each or deadline.expired():
                     raise
+                yield from pause(_PAUSE)
                 continue
             found = messages.read_add_partitions(answer)
             if found.keys() != set(partitions):

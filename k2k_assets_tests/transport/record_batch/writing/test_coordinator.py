@@ -14,6 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.packing import packed
+from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, text
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
 from k2k_assets.transport.record_batch.writing import coordinator as module
@@ -29,9 +30,12 @@ TP = TopicPartition("to", 0)
 
 
 class SlowCoordinator:
-    """Answers by an error until so many seconds are over, on a clock that moves only while somebody waits."""
+    """Answers by an error until so many seconds are over, on a clock that moves only while somebody waits.
 
-    def __init__(self, error: int, seconds: float) -> None:
+    Without an error it breaks the connection for so long, whenever it is asked something.
+    """
+
+    def __init__(self, error: int | None, seconds: float) -> None:
         self.asked: list[float] = []
         self.now = 0.0
         self._error, self._seconds = error, seconds
@@ -39,6 +43,8 @@ class SlowCoordinator:
     def ask(self, *_: object) -> Task[memoryview]:
         self.asked.append(self.now)
         error = self._error if self.now < self._seconds else NONE
+        if error is None:
+            raise ConnectionLost("the broker has closed the connection")
         partition = struct.pack(">ih", TP.partition, error) + NO_TAGS
         topic = text(TP.topic) + array([partition]) + NO_TAGS
         yield from ()
@@ -49,7 +55,7 @@ class SlowCoordinator:
         yield from ()
 
 
-def _asked_until_joined(monkeypatch: pytest.MonkeyPatch, error: int, seconds: float) -> list[float]:
+def _asked_until_joined(monkeypatch: pytest.MonkeyPatch, error: int | None, seconds: float) -> list[float]:
     slow = SlowCoordinator(error, seconds)
 
     def connected(_self: TransactionCoordinator, _deadline: Deadline) -> Task[SlowCoordinator]:
@@ -61,6 +67,7 @@ def _asked_until_joined(monkeypatch: pytest.MonkeyPatch, error: int, seconds: fl
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: slow.now))
     settings = sink_settings_of({"bootstrap.servers": "broker:1"}, SECONDS)
     coordinator = TransactionCoordinator(settings, "me", lambda: settings.connection.servers)
+    coordinator.has_epoch_each = True
     Loop().complete(coordinator.join(ProducerIdentity(7, 2), [TP], Deadline(SECONDS)))
     return slow.asked
 
@@ -71,7 +78,7 @@ def test_a_transaction_that_is_about_to_end_is_asked_about_at_once_and_again(mon
     assert asked[-1] < 0.004
 
 
-@pytest.mark.parametrize("error", [CONCURRENT_TRANSACTIONS, NOT_COORDINATOR])
+@pytest.mark.parametrize("error", [CONCURRENT_TRANSACTIONS, NOT_COORDINATOR, None])
 def test_what_takes_seconds_is_asked_about_less_and_less_often(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     asked = _asked_until_joined(monkeypatch, error, 3.0)
     assert 3.0 <= asked[-1] < 3.2

@@ -12,7 +12,7 @@ _MARGIN = 2
 
 
 class EndingTime:
-    """Learns it from the partitions that join by requests.
+    """Learns it from the partitions that join by requests, and from records that are refused.
 
     Args:
         least: It is never taken for less than so many seconds; at first for so much more that it is learned.
@@ -33,6 +33,15 @@ class EndingTime:
     def may_go_on(self, now: float) -> bool:
         """Whether the transaction before may still be being ended."""
         return now - self._ended_at < self._longest
+
+    def is_not_over(self, now: float) -> None:
+        """Records were refused that were to join the next transaction.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if self._ended_at > float("-inf"):
+            self._longest = max(self._longest, (now - self._ended_at) * _MARGIN)
 
     def is_over(self, now: float, had_to_wait: bool) -> None:
         """A partition has joined the next transaction.

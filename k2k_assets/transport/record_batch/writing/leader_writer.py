@@ -112,6 +112,7 @@ class LeaderWriter:
 
     def take_over(self, partition: TargetPartition) -> None:
         """Goes on with what another one has not taken."""
+        partition.error = 0
         self._active.append(partition)
 
     def run(self) -> Task[None]:

@@ -22,6 +22,7 @@ from k2k_assets.transport.record_batch.writing.ending_time import EndingTime
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.write_errors import CONCURRENT_TRANSACTIONS
 
 ENDING_SECONDS = 0.05
 """What brokers take to end a transaction, mostly: meanwhile they hold back records that join the next one."""
@@ -107,6 +108,11 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
                 self.identity = following
                 for partition in self._partitions.values():
                     partition.sequence = 0
+
+    def seek_leader(self, partition: TargetPartition, why: str) -> None:
+        if partition.error == CONCURRENT_TRANSACTIONS:
+            self._ending.is_not_over(time.monotonic())
+        super().seek_leader(partition, why)
 
     def close(self) -> None:
         """Aborts the open transaction if that works at once, and drops all connections."""

@@ -50,3 +50,20 @@ def test_never_and_always(least: float, goes_on: bool) -> None:
     assert ending.may_go_on(100.0) == goes_on
     ending.is_over(100.0, had_to_wait=False)
     assert ending.may_go_on(100.0) == goes_on
+
+
+def test_records_that_are_refused_show_that_it_takes_longer() -> None:
+    ending = EndingTime(LEAST)
+    ending.is_not_over(5.0)
+    assert not ending.may_go_on(5.0), "nothing of ours was being ended"
+    for seconds in (0.001, 3.0):
+        ending.began(10.0)
+        ending.is_over(10.0 + seconds, had_to_wait=False)
+    ending.began(20.0)
+    assert not ending.may_go_on(20.4)
+    ending.is_not_over(20.4)
+    ending.began(30.0)
+    assert ending.may_go_on(30.7)
+    ending.is_over(30.1, had_to_wait=False)
+    ending.began(40.0)
+    assert not ending.may_go_on(40.2)

@@ -181,6 +181,10 @@ def warnings(pipeline: Pipeline) -> tuple[str, ...]:
         for cluster in ("source", "target"):
             remarks = translate_registry(pipeline.registry(cluster).config).remarks
             lines += [f'no effect: {cluster}.registry.config."{key}": {reason}' for key, reason in remarks]
+            if "cache_size" in pipeline.registry(cluster).model_fields_set:
+                lines.append(
+                    f"no effect: {cluster}.registry.cacheSize: each schema is asked for once in a slot, and kept"
+                )
     if pipeline.shares_targets and pipeline.features.offset_mapping and not _one_to_one(pipeline):
         lines.append(
             "features.bidirectionalReplication: where several source partitions feed one target partition, or one goes "

@@ -49,7 +49,6 @@ class ConfluentRegistry:
         role: Names it in errors.
         settings: Of Confluent's Python client: `url`, `basic.auth.user.info`, `ssl.ca.location` and so on.
         headers: Sent with each request.
-        cache: How many schemas the client remembers.
         registers: Whether it may register schemas. Otherwise only those are found that the registry has.
         normalizes: Whether the registry is asked to normalize schemas.
     """
@@ -59,7 +58,6 @@ class ConfluentRegistry:
         role: ClusterRole,
         settings: Mapping[str, object],
         headers: Mapping[str, str],
-        cache: int | None = None,
         *,
         registers: bool = True,
         normalizes: bool = False,
@@ -68,8 +66,6 @@ class ConfluentRegistry:
         self._role = role
         self._url = str(settings.get("url", ""))
         own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
-        if cache is not None:
-            own["cache.capacity"] = cache
         try:
             self._client = SchemaRegistryClient({**own, **settings})
         except (OSError, TypeError, ValueError) as error:  # a file of certificates that is not there, for one

@@ -20,7 +20,6 @@ def open_registry(pipeline: Pipeline, cluster: ClusterRole) -> ConfluentRegistry
         cluster,
         found.client,
         section.headers,
-        section.cache_size,
         registers=found.registers,
         normalizes=found.normalizes,
     )

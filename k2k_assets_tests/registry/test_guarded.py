@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from k2k_assets.cli.main import run
 from k2k_assets.control.commit_record import CommitRecord
@@ -44,8 +47,15 @@ class Doors:
         write = KINDS[0].writer(self._registries[0].url, self.topic)
         produce(self.source, self.topic, [write(n) for n in range(first, end)])
 
-    def guard(self, **wanted: Any) -> GuardedRegistry:
-        return GuardedRegistry(self._folder / "guard", self._registries[1].url, **wanted)
+    def write_by_turns(self, count: int) -> None:
+        """Records of two schemas, one of which is of another topic."""
+        subjects = zip(KINDS, (self.topic, unique("another")), strict=False)
+        writers = [kind.writer(self._registries[0].url, topic) for kind, topic in subjects]
+        produce(self.source, self.topic, [write(n) for n in range(count) for write in writers])
+
+    def guard(self, of: int = 1, **wanted: Any) -> GuardedRegistry:
+        """A door of the target's registry, or (`of=0`) of the source's."""
+        return GuardedRegistry(self._folder / f"guard-{of}", self._registries[of].url, **wanted)
 
     def pipeline(self, guard: GuardedRegistry, mode: str = "enabled", **config: str) -> Path:
         trusted = {f"{PREFIX}ssl.truststore.type": "PEM", f"{PREFIX}ssl.truststore.location": str(guard.authority_file)}
@@ -141,6 +151,33 @@ def test_who_is_not_let_in_is_stopped(
         assert isinstance(reason, RegistryLoginRefused)
         assert reason.offset == 0
         assert read_all(doors.target, f"copy.{doors.topic}") == []
+
+
+def test_headers_are_sent_and_no_size_of_a_cache_makes_it_ask_twice(doors: Doors) -> None:
+    """Records of two schemas by turns, and a cache for one: each is asked for once all the same."""
+    doors.write_by_turns(5)
+    with doors.guard() as target, doors.guard(of=0) as source:
+        path = doors.pipeline(target)
+        document = yaml.safe_load(path.read_text())
+        trusted = {
+            f"{PREFIX}ssl.truststore.type": "PEM",
+            f"{PREFIX}ssl.truststore.location": str(source.authority_file),
+        }
+        document["source"]["registry"]["config"] = {f"{PREFIX}url": source.url, **trusted}
+        for side in ("source", "target"):
+            document[side]["registry"].update(headers={"X-Tenant": f"of the {side}"}, cacheSize=1)
+        document["schemaMapping"] = {"topics": [{"pattern": ".*", "value": "enabled"}]}
+        path.write_text(yaml.safe_dump(document))
+        pipeline = load_pipeline([path])
+        assert len([line for line in pipeline.warnings if "registry.cacheSize: each schema is asked" in line]) == 2
+        assert copy(pipeline, cores=1).stopped == {}
+        for side, guard in (("source", source), ("target", target)):
+            assert {headers["X-Tenant"] for _, headers in guard.asked} == {f"of the {side}"}
+        schemas = Counter(
+            request for request, _ in source.asked if re.fullmatch(r"GET \S*/schemas/ids/\d+(\?\S*)?", request)
+        )
+        assert sorted(schemas.values()) == [1, 1]
+    assert len(read_all(doors.target, f"copy.{doors.topic}")) == 15
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

@@ -25,7 +25,7 @@ _BEARER = (
     "bearer.auth.identity.pool.id",
 )
 _NO_EFFECT = {
-    "max.schemas.per.subject": "registry.cacheSize limits how many are kept",
+    "max.schemas.per.subject": "all schemas that were asked for are kept",
     "http.connect.timeout.ms": "an attempt takes at most four seconds",
     "http.read.timeout.ms": "an attempt takes at most four seconds",
     "key.subject.name.strategy": "a schema is registered under the subject that it has on the source",

@@ -55,7 +55,7 @@ class RegistrySection(Section):
         description="Settings of the registry's client, such as `schema.registry.url` and credentials.",
     )
     headers: TextMap = Field(default={}, repr=False, description="HTTP headers of every request.")
-    cache_size: Count = Field(default=31, description="Most schemas to keep in memory.")
+    cache_size: Count = Field(default=31, description="No effect: all schemas that were asked for are kept.")
 
 
 class SchemaRule(Section):

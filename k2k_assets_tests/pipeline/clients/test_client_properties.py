@@ -303,6 +303,14 @@ def test_warnings_name_keys_once_by_reason(tmp_path: Path) -> None:
     )
 
 
+def test_a_size_of_a_registrys_cache_is_named_where_ids_are_mapped(tmp_path: Path) -> None:
+    registry = {"config": {"schema.registry.url": "http://r:8081"}}
+    changes = {"source/registry": {**registry, "cacheSize": 5}, "target/registry": registry}
+    assert load_text(tmp_path, changed(changes)).warnings == ()
+    (warning,) = load_text(tmp_path, changed({**changes, "features/schemaMapping": "enabled"})).warnings
+    assert warning.startswith("no effect: source.registry.cacheSize: ")
+
+
 JAVA_NAMES = Path(__file__).with_name("java_client_names.txt")
 
 

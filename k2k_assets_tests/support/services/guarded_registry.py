@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import ssl
+from email.message import Message
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ class GuardedRegistry(HttpServer):
     Attributes:
         let_in: Requests that were passed on.
         refused: Requests that were not.
+        asked: Method and path of each request that was passed on, and its headers.
         user: May be changed: then the old password is wrong.
     """
 
@@ -43,6 +45,7 @@ class GuardedRegistry(HttpServer):
         self._behind = urlsplit(behind)
         self.user, self._token = user, token
         self.let_in = self.refused = 0
+        self.asked: list[tuple[str, Message]] = []
         self.client_file = directory / "client.pem"
         self.client_file.write_text(self._authority.issue("k2k"))
         own = directory / "server.pem"
@@ -83,6 +86,7 @@ class GuardedRegistry(HttpServer):
                     self.answer(401, {}, b'{"error_code": 40101, "message": "Unauthorized"}')
                     return
                 guard.let_in += 1
+                guard.asked.append((f"{self.command} {self.path}", self.headers))
                 behind = http.client.HTTPConnection(str(guard._behind.hostname), guard._behind.port, timeout=10)
                 try:
                     headers = {"Content-Type": self.headers.get("Content-Type", "application/json")}

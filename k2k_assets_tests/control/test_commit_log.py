@@ -62,6 +62,8 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
         **policies: str,
     ) -> Pipeline:
         consumer = {"group.id": name, "auto.offset.reset": reset}
+        is_short = timeout is not None and mode == "disabled"
+        short = {"syncTimeout": f"{round((timeout or 0) * 1000)} milliseconds"} if is_short else {}
         pipeline = make_pipeline(
             tmp_path,
             clusters.source_servers,
@@ -74,12 +76,12 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Make:
                 "optimizeOffsetCommitPartition": optimized,
             },
             consumer=consumer,
-            coordination={"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
+            coordination={"commit": {"topic": f"{name}-commits", **short}, "assignment": {"topic": f"{name}-claims"}},
             offsetMapping={"topic": f"{name}-mappings"},
             topicCreation={"control": {"commit": {"partitions": partitions}}},
             errorHandling=policies,
         )
-        return pipeline if timeout is None else with_sync_timeout(pipeline, timeout)
+        return pipeline if timeout is None or is_short else with_sync_timeout(pipeline, timeout)
 
     return make_one
 

@@ -12,17 +12,20 @@ from k2k_assets.control.control_settings import Settings, judge
 from k2k_assets.control.control_topics import control_topics, ensure_control_topics
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets_tests.support.brokers.kafka import create_topic
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 MAPPING = {"offsetMapping": "enabled"}
 
 
 @pytest.mark.integration
 def test_control_topics_are_created_with_their_settings(tmp_path: Path, target: Cluster) -> None:
-    pipeline = make_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
-    commit, assignment = pipeline.coordination.commit.topic, pipeline.coordination.assignment.topic
-    mapping = pipeline.offset_mapping.topic
+    commit, assignment, mapping = (unique(name) for name in ("commits", "claims", "mappings"))
+    pipeline = make_pipeline(
+        tmp_path, "source:9092", target.servers, ".*", features=MAPPING, offsetMapping={"topic": mapping},
+        coordination={"commit": {"topic": commit}, "assignment": {"topic": assignment}},
+    )  # fmt: skip
 
     ensure_control_topics(pipeline, target)
     ensure_control_topics(pipeline, target)
@@ -37,18 +40,46 @@ def test_control_topics_are_created_with_their_settings(tmp_path: Path, target: 
 
 @pytest.mark.integration
 def test_settings_of_the_file_win(tmp_path: Path, target: Cluster) -> None:
+    """Those of a topic over those of all."""
     control = {
-        "common": {"partitions": 3, "config": {"min.insync.replicas": "1"}},
+        "common": {"partitions": 3, "config": {"min.insync.replicas": "1", "segment.bytes": "1048576"}},
+        "assignment": {"partitions": 4, "config": {"segment.bytes": "2097152"}},
         "offsetMapping": {"partitions": 2, "config": {"retention.ms": "604800000"}},
     }
+    made = [control, {**control, "commit": {"partitions": 5, "config": {"segment.bytes": "3145728"}}}]
+    for commit_alone, wanted in enumerate(made):
+        pipeline = make_pipeline(
+            tmp_path, "source:9092", target.servers, ".*", features=MAPPING, topicCreation={"control": wanted}
+        )
+        ensure_control_topics(pipeline, target)
+        names = (
+            pipeline.coordination.commit.topic,
+            pipeline.coordination.assignment.topic,
+            pipeline.offset_mapping.topic,
+        )
+        described, configs = target.describe(names), target.topic_configs(names)
+        assert [described[name].partitions for name in names] == [5 if commit_alone else 3, 4, 2]
+        segments = ["3145728" if commit_alone else "1048576", "2097152", "1048576"]
+        assert [configs[name]["segment.bytes"] for name in names] == segments
+        assert {configs[name]["min.insync.replicas"] for name in names} == {"1"}
+        assert configs[names[2]]["retention.ms"] == "604800000"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("which", ["common", "commit", "assignment", "offsetMapping"])
+def test_more_replicas_than_brokers_are_refused_by_the_target(tmp_path: Path, target: Cluster, which: str) -> None:
+    control = {which: {"replication": 3}}
     pipeline = make_pipeline(
-        tmp_path, "source:9092", target.servers, ".*", features=MAPPING, topicCreation={"control": control}
+        tmp_path, "s:9092", target.servers, ".*", features=MAPPING, topicCreation={"control": control}
     )
-    ensure_control_topics(pipeline, target)
-    mapping, commit = pipeline.offset_mapping.topic, pipeline.coordination.commit.topic
-    assert {n: t.partitions for n, t in target.describe([mapping, commit]).items()} == {mapping: 2, commit: 3}
-    assert target.topic_configs([mapping])[mapping]["retention.ms"] == "604800000"
-    assert target.topic_configs([commit])[commit]["min.insync.replicas"] == "1"
+    topics = {
+        "commit": pipeline.coordination.commit.topic,
+        "assignment": pipeline.coordination.assignment.topic,
+        "offsetMapping": pipeline.offset_mapping.topic,
+    }
+    named = "|".join(topics.values()) if which == "common" else topics[which]
+    with pytest.raises(Refused, match=rf"did not create the topic '({named})'.*INVALID_REPLICATION_FACTOR"):
+        ensure_control_topics(pipeline, target)
 
 
 @pytest.mark.integration
@@ -74,7 +105,8 @@ def test_missing_control_topics_are_named_with_the_flag(tmp_path: Path, target: 
 def test_settings_that_lose_bookkeeping_by_themselves_are_refused(
     tmp_path: Path, target: Cluster, which: str, config: dict[str, str], words: str
 ) -> None:
-    pipeline = make_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
+    path = write_pipeline(tmp_path, "source:9092", target.servers, ".*", features=MAPPING)
+    pipeline = load_pipeline([path])
     name = {
         "commit": pipeline.coordination.commit.topic,
         "assignment": pipeline.coordination.assignment.topic,
@@ -86,8 +118,9 @@ def test_settings_that_lose_bookkeeping_by_themselves_are_refused(
     assert "validateControlTopicSettings: disabled" in str(refused.value)
     assert len(target.describe(list(control_topics(pipeline)))) == 1, "nothing was created"
 
-    unasked = pipeline.features.model_copy(update={"validate_control_topic_settings": False})
-    ensure_control_topics(pipeline.model_copy(update={"features": unasked}), target)
+    unasked = tmp_path / "unasked.yaml"
+    unasked.write_text("features: { validateControlTopicSettings: disabled }")
+    ensure_control_topics(load_pipeline([path, unasked]), target)
     assert len(target.describe(list(control_topics(pipeline)))) == 3
 
 

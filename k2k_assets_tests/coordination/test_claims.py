@@ -14,9 +14,11 @@ from k2k_assets_tests.support.copies.pipelines import make_pipeline
 IDS = [f"k2k.p.g.1.{n}" for n in range(6)]
 
 
-def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], coordination={"assignment": {"fencingMaxParallelism": 2}})
-    together = threading.Barrier(2)  # each waits for a second one, so that fewer than two would hang
+@pytest.mark.parametrize("wanted", [2, 6])  # the default lies between them
+def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: int) -> None:
+    assignment = {"fencingMaxParallelism": wanted}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], coordination={"assignment": assignment})
+    together = threading.Barrier(wanted)  # each waits for the others, so that fewer at once would hang
     lock = threading.Lock()
     at_work: set[str] = set()
     most: list[int] = []
@@ -32,4 +34,4 @@ def test_as_many_at_once_as_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(claims, "records_transport_of", lambda _: SimpleNamespace(claim=claim))
     claims.fence(pipeline, IDS)
-    assert (max(most), len(most)) == (2, len(IDS))
+    assert (max(most), len(most)) == (wanted, len(IDS))

@@ -129,3 +129,11 @@ def test_a_heartbeat_comes_three_times_within_its_timeout(tmp_path: Path) -> Non
         pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], coordination=window)
         assert heartbeat_interval_seconds(pipeline) * 3 <= heartbeat_timeout_seconds(pipeline) + 1e-9
     assert all(early < late for early, late in pairwise((0.0, heartbeat_interval_seconds(pipeline))))
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("2 minutes", 120.0), ("15 seconds", 15.0)])
+def test_who_is_silent_for_the_grace_window_of_the_file_is_dead(tmp_path: Path, given: str, seconds: float) -> None:
+    window = {"assignment": {"topic": "claims", "graceWindow": given}}
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], coordination=window)
+    assert heartbeat_timeout_seconds(pipeline) == seconds
+    assert heartbeat_interval_seconds(pipeline) == pytest.approx(seconds / 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
@@ -49,17 +51,18 @@ class World:
                 produce(self.source, self.topic, [b"aborted"] * 3, partition, abort=True)
 
     def pipeline(self, groups: str | list[str], **settings: Any) -> Pipeline:
-        """The pipeline with a filter of groups of its own, and settings of the mapper."""
-        found = load_pipeline([self.path])
-        policies = {key: value for key, value in settings.items() if key in type(found.error_handling).model_fields}
-        rest = {key: value for key, value in settings.items() if key not in policies}
-        names = groups if isinstance(groups, str) else tuple(groups)
-        return found.model_copy(
-            update={
-                "groups": found.groups.model_copy(update={"consumer_groups": names, **rest}),
-                "error_handling": found.error_handling.model_copy(update=policies),
-            }
-        )
+        """The pipeline with a filter of groups of its own, and settings of the mapper by the keys of the file."""
+        sections: dict[str, dict[str, Any]] = {
+            "groups": {"consumerGroups": groups},
+            "errorHandling": {},
+            "features": {},
+        }
+        for key, value in settings.items():
+            section = {"on": "errorHandling", "apply": "features"}.get(re.split("[A-Z]", key)[0], "groups")
+            sections["groups" if key == "onForeignTargetCommit" else section][key] = value
+        over = self.directory / f"{unique('over')}.yaml"
+        over.write_text(yaml.safe_dump(sections))
+        return load_pipeline([self.path, over])
 
     def best(self, partition: int, position: int) -> int:
         """Where a group at a position on the source belongs on the target, by content."""

@@ -108,8 +108,14 @@ def test_commits_that_are_not_ours(world: World) -> None:
         wait_until(lambda: t2 in held(world.target, group), 5, "the commit")
         assert held(world.target, group)[t1] == (3, "of somebody else")
         assert held(world.target, translated) == {}
-    sync_once(world.pipeline(names, on_foreign_target_commit="overwrite"))
-    await_held(world, group, p1=50, p2=50)
+    sync_once(world.pipeline(names, onForeignTargetCommit="overwrite"))
+    assert {data[:4] for data in await_held(world, group, p1=50, p2=50).values()} == {"k2k_"}
+    other = world.pipeline(names, offsetGuardPrefix="other_")
+    commit(world.source, group, {t1: 60, t2: 60})
+    with polling(other) as poller:
+        assert words(poller.poll(), group) == {1: "foreign", 2: "foreign"}, "they have another prefix"
+    sync_once(world.pipeline(names, offsetGuardPrefix="other_", onForeignTargetCommit="overwrite"))
+    assert {data[:6] for data in await_held(world, group, p1=60, p2=60).values()} == {"other_"}
 
 
 @pytest.mark.slow
@@ -123,10 +129,10 @@ def test_groups_with_members_on_the_target(world: World, protocol: Any) -> None:
         with pytest.raises(ActiveGroup, match=rf"group {active} has members on the target .*{world.topic}-1 .*offset"):
             sync_once(world.pipeline(names))
         await_held(world, other, p1=33)  # the others were committed
-        with polling(world.pipeline(names, on_active_consumer_group_commit="ignore")) as poller:
+        with polling(world.pipeline(names, onActiveConsumerGroupCommit="ignore")) as poller:
             assert words(poller.poll(), active) == {1: "active"}
             assert held(world.target, active) == {}
-    with polling(world.pipeline(names, on_active_consumer_group_commit="ignore")) as poller:
+    with polling(world.pipeline(names, onActiveConsumerGroupCommit="ignore")) as poller:
         wait_until(lambda: poller.poll().committed == {active}, SECONDS, "the group to be without members")
     await_held(world, active, p1=33)
 
@@ -178,7 +184,7 @@ def test_two_pipelines_that_map_the_same_records(world: World, tmp_path: Path) -
         MultipleMappings, match=rf"group {group} in {world.topic}-1 \(offset 11\) has two mappings.*{name}"
     ):
         sync_once(world.pipeline([group]))
-    result = sync_once(world.pipeline([group], on_multiple_target_committed_offsets="ignore"))
+    result = sync_once(world.pipeline([group], onMultipleTargetCommittedOffsets="ignore"))
     assert words(result, group) == {1: "exact"}
     await_held(world, group, p1=11)
     # Mappings of others no longer count when their topic is deleted.
@@ -289,7 +295,6 @@ def test_a_later_observation_than_any_of_this_generation(world: World) -> None:
     names = [group, off]
     for name in names:
         commit(world.source, name, {at: 10})
-    features = load_pipeline([world.path]).features
     with polling(world.pipeline(names)) as poller:
         assert poller.poll().committed == {group, off}
         await_held(world, group, p1=10)
@@ -302,9 +307,8 @@ def test_a_later_observation_than_any_of_this_generation(world: World) -> None:
         again = poller.poll()
         assert (words(again, group), again.version.generation) == ({1: "exact"}, 10**9 + 1)
         await_held(world, group, p1=10)
-    for generation, flag in ((10**12, "apply_mappings_guard"), (10**15, "apply_mappings_guards")):
-        unguarded = world.pipeline([off]).model_copy(update={"features": features.model_copy(update={flag: False})})
-        with polling(unguarded) as poller:
+    for generation, flag in ((10**12, "applyMappingsGuard"), (10**15, "applyMappingsGuards")):
+        with polling(world.pipeline([off], **{flag: "disabled"})) as poller:
             commit(world.target, off, {at: 3}, f"k2k_{generation}.5")
             assert poller.poll().committed == {off}, "the guard is off"
             await_held(world, off, p1=10)

@@ -61,6 +61,7 @@ def test_the_code_version_is_stable(tmp_path: Path) -> None:
         ({"coordination/commit/batchSize": 5}, False),
         ({"license": None}, False),
         ({"replication/0/source/name": "x"}, False),
+        ({"replication/1/sink/name": "x"}, False),
         ({"features/headerReplication": "enabled"}, True),
         ({"features/exactlyOnce": "enabled"}, True),
         ({"source/kafka/consumer/group.id": "x"}, True),

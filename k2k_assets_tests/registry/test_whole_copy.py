@@ -15,7 +15,7 @@ from k2k_assets.registry.framing import PREFIX, id_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.brokers.kafka import ReadRecord, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_exact_mappings, copy, dying_first, told
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, of_small_transactions
 from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
@@ -101,6 +101,32 @@ def test_a_rule_lets_bytes_be_that_only_look_like_an_id(
     rules = {"topics": [{"pattern": "other", "key": "enabled"}, {"pattern": "longs.*", "key": "enabled"}]}
     assert copy(make([topic], schemaMapping=rules)).stopped == {}
     assert values_of(clusters.target_servers, f"copy.{topic}") == numbers
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_rules_say_which_part_of_a_record_has_an_id(
+    clusters: KafkaSandbox, registries: Registries, make: Make, part: str
+) -> None:
+    """The other one has the bytes of an id too, and stays as it is."""
+    topic = create_topic(clusters.source_servers, unique("parts"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [Record(write(n), write(n)) for n in range(3)])
+    assert copy(make([topic], schemaMapping={"topics": [{"pattern": "parts.*", part: "enabled"}]})).stopped == {}
+    read = read_all(clusters.source_servers, topic)
+    copied = read_all(clusters.target_servers, f"copy.{topic}")
+    changed = {"key": [r.key for r in copied] != [r.key for r in read],
+               "value": [r.value for r in copied] != [r.value for r in read]}  # fmt: skip
+    assert changed == {"key": part == "key", "value": part == "value"}
+
+
+def test_a_type_that_the_file_does_not_name_stops_the_topic(
+    clusters: KafkaSandbox, registries: Registries, make: Make
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(1)])
+    words = told(copy(make([topic], schemaMapping={"supportedTypes": ["JSON", "PROTOBUF"]})))[topic]
+    assert f"{KINDS[0].name} is not among schemaMapping.supportedTypes" in words
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])

@@ -41,6 +41,22 @@ def test_the_topic_is_made_as_the_file_says_and_holds_what_was_counted(clusters:
 
 
 @pytest.mark.integration
+def test_a_topic_that_cannot_be_made_as_the_file_says_is_told(
+    clusters: KafkaSandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = unique("metrics")
+    pipeline = make_pipeline(
+        tmp_path, clusters.source_servers, clusters.target_servers, ["orders"],
+        metrics={"kafka": {"topic": topic}}, topicCreation={"control": {"metrics": {"replication": 3}}},
+    )  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        result = KafkaMetricExporter(pipeline).export(Metrics(tmp_path).data())
+    assert result is MetricExportResult.FAILURE
+    assert "INVALID_REPLICATION_FACTOR" in caplog.text
+    assert topic not in topics(clusters.target_servers)
+
+
+@pytest.mark.integration
 def test_a_topic_that_may_not_be_made_is_told_and_no_more(
     clusters: KafkaSandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

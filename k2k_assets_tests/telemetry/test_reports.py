@@ -184,12 +184,13 @@ def test_restarts_and_aborts_begin_at_0(tmp_path: Path) -> None:
 
 
 def test_names_begin_as_the_file_says(tmp_path: Path) -> None:
-    prefix = {"sourceConsumer": "reads_", "targetProducer": "writes_", "assignment": "acme."}
+    prefix = {"sourceConsumer": "reads_", "targetProducer": "writes_", "assignment": "acme.", "targetConsumer": "none_"}
     metrics = Metrics(tmp_path, clientStatistics="5 seconds", prefix=prefix)
     metrics.instruments.arrived(slot(0))
-    metrics.instruments.reported(slot(0), statistics("one", 10, 5))
-    written = {f"writes_{name}" for name in (*COUNTERS, *GAUGES)}
-    assert metrics.found().keys() == {"acme.restarts", "acme.aborts", *written}
+    for client in ("consumer", "producer"):
+        metrics.instruments.reported(slot(0), statistics(client, 10, 5)._replace(of=client))
+    named = {f"{begin}{name}" for begin in ("reads_", "writes_") for name in (*COUNTERS, *GAUGES)}
+    assert metrics.found().keys() == {"acme.restarts", "acme.aborts", *named}
 
 
 def test_the_page_names_each_metric_and_no_other(tmp_path: Path) -> None:

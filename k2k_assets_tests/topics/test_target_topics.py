@@ -105,11 +105,15 @@ def test_too_few_partitions_in_the_file_are_refused_before_anything_is_created(
     assert counts(target, wide) == {wide: 3}
 
 
-def test_more_replicas_than_brokers_are_refused_by_the_target(tmp_path: Path, source: Cluster, target: Cluster) -> None:
+@pytest.mark.parametrize(
+    "replication", [{"rules": [{"pattern": ".*", "properties": {"replication": 3}}]}, {"common": {"replication": 3}}]
+)
+def test_more_replicas_than_brokers_are_refused_by_the_target(
+    tmp_path: Path, source: Cluster, target: Cluster, replication: dict[str, Any]
+) -> None:
     topic = unique("replicas")
     create_topic(source.servers, topic, 1)
-    creation = {"replication": {"rules": [{"pattern": ".*", "properties": {"replication": 3}}]}}
-    pipeline = pipeline_of(tmp_path, source, target, [topic], topicCreation=creation)
+    pipeline = pipeline_of(tmp_path, source, target, [topic], topicCreation={"replication": replication})
     with pytest.raises(Refused, match=rf"did not create the topic '{topic}'.*INVALID_REPLICATION_FACTOR"):
         ensure_target_topics(pipeline, source, target, {topic: 1})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import delete_records, end_offsets
 from k2k_assets_tests.support.copies.hand_copy import HandCopy, hand_copy
-from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.support.memory.mapping_topic import local
 from k2k_assets_tests.support.spark import lost_executor
 
@@ -114,6 +115,25 @@ def test_records_that_retention_took_leave_a_hole(
     assert _covered(spark, index) == [(0, 0, 5), (0, 6, 9)]
     lost = index.manifest.lost
     assert [(gone.partition, gone.end, gone.before_first_read) for gone in lost] == [(0, end, False)]
+
+
+@pytest.mark.slow
+def test_an_index_loses_what_is_older_than_the_file_says(
+    spark: SparkSession, clusters: KafkaSandbox, topic: str, tmp_path: Path
+) -> None:
+    copy = HandCopy(
+        make_pipeline(
+            tmp_path, clusters.source_servers, clusters.target_servers, [topic],
+            features={"offsetMapping": "enabled"}, index={"path": str(tmp_path / "index"), "retention": "1 hour"},
+        )
+    )  # fmt: skip
+    now = int(time.time() * 1000)
+    for covered, age_hours in (((0, 5), 3.0), ((5, 9), 0.5), ((9, 12), 0.0)):
+        first, end = covered
+        copy.mapping(topic, covered, [(first, first, end - first)], time=now - int(age_hours * 3_600_000))
+        index = _update(spark, copy)
+    assert _covered(spark, index) == [(0, 5, 12)]
+    assert [(gone.partition, gone.before) for gone in index.manifest.pruned] == [(0, 5)]
 
 
 def test_it_keeps_the_positions_that_must_be_in_it(spark: SparkSession, copy: HandCopy, topic: str) -> None:

@@ -80,6 +80,29 @@ def test_mappings_are_brought_up_to_date_beside_the_copy(clusters: KafkaSandbox,
 
 
 @pytest.mark.integration
+def test_mappings_are_brought_up_to_date_each_interval_of_the_file(clusters: KafkaSandbox, place: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("s"))
+    create_topic(clusters.target_servers, topic)
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    ticks = Ticks(
+        place,
+        clusters.source_servers,
+        clusters.target_servers,
+        topic,
+        features=features,
+        index={"interval": "1 minute"},
+    )
+    ticks.clock = clock = FakeClock(time.time())
+    HandCopy(ticks.pipeline).commit(topic, 0)
+    job = ticks.names.mappings_job
+    run = ticks.run(job, ticks.names.mappings_tags)
+    ticks.instance.report_dagster_event(DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, job), run.run_id)
+    for seconds, asked in ((50, False), (60, True)):
+        clock.advance(seconds)
+        assert (job in {each.job_name for each in requests(ticks.tick())}) is asked
+
+
+@pytest.mark.integration
 def test_a_run_whose_process_was_killed_does_not_keep_the_mappings_back(clusters: KafkaSandbox, place: Path) -> None:
     """Dagster's default launcher does not watch its processes: for Dagster that run is in progress for ever."""
     topic = create_topic(clusters.source_servers, unique("s"))

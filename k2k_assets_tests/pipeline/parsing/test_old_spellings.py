@@ -135,6 +135,22 @@ def test_the_flag_of_the_commit_partition(tmp_path: Path, key: str) -> None:
     assert "faults" not in message
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("section", ["kafka/registry", "registry"])
+def test_registries_of_either_side(tmp_path: Path, side: str, section: str) -> None:
+    registry = {"url": "http://r:8081", "supportedTypes": ["JSON"], "headers": {"a": "b"}}
+    pipeline = load_text(tmp_path, changed({f"{side}/{section}": registry}))
+    found = getattr(pipeline, side).registry
+    assert (found.config, found.headers) == ({"schema.registry.url": "http://r:8081"}, {"a": "b"})
+    assert pipeline.schema_mapping.supported_types == ("JSON",)
+
+
+def test_a_slip_of_k2ks_pages_is_understood(tmp_path: Path) -> None:
+    slip = changed({"coordination/kafka/assignement": {"topic": "claims", "graceWindow": "7 seconds"}})
+    found = load_text(tmp_path, slip).coordination.assignment
+    assert (found.topic, found.grace_window.total_seconds()) == ("claims", 7)
+
+
 def test_a_section_that_is_written_in_both_spellings_is_merged(tmp_path: Path) -> None:
     changes = {"coordination/kafka/commit": {"topic": "t"}, "coordination/commit": {"batchSize": 7}}
     commit = load_text(tmp_path, changed(changes)).coordination.commit

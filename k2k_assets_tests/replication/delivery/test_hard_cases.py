@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     in_threads,
 )
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 from k2k_assets_tests.support.suite.storms import in_storms
 
@@ -207,6 +208,18 @@ def test_commit_and_assignment_may_share_a_topic(clusters: KafkaSandbox, make: M
     produce(clusters.source_servers, topic, [b"more"], 0)
     copy(pipeline)
     assert_same_content(clusters.source_servers, topic, clusters.target_servers)
+
+
+@MODES
+def test_a_commit_has_no_more_records_than_the_file_says(clusters: KafkaSandbox, make: Make, mode: str) -> None:
+    topic = create_topic(clusters.source_servers, unique("many"))
+    for _ in range(10):  # each a batch
+        produce(clusters.source_servers, topic, [b"a"] * 10)
+    pipeline = make([topic], mode, coordination={"commit": {"topic": unique("commits"), "batchSize": 20}})
+    assert copy(pipeline).stopped == {}
+    positions = [record.position for record in commit_records(pipeline, clusters.target_servers)]
+    assert (min(positions), max(positions)) == (0, 100)
+    assert max(later - earlier for earlier, later in pairwise(positions)) <= 20
 
 
 @pytest.mark.own_clusters

@@ -1,4 +1,4 @@
-"""Settings that the target's brokers must allow are checked before anything is copied."""
+"""Settings of clients: each goes by its own section, and what the brokers must allow is checked before the copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.brokers.kafka import create_topic, produce, topics, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -44,3 +44,24 @@ def test_a_transaction_time_out_that_the_target_does_not_take(
     assert ("is 900001, which" in str(no.value)) == permitted
     assert ("at most 900000 (its" in str(no.value)) == permitted
     assert not permitted or topic not in topics(clusters.target_servers), "before anything was created"
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_each_client_goes_by_its_own_section(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
+    """`common` leads nowhere here: what copies and keeps the books has its address from the sections of the clients."""
+    topic, group = create_topic(clusters.source_servers, unique("sections")), unique("k2k")
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(20)])
+    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
+    source, target = ({"bootstrap.servers": of} for of in (clusters.source_servers, clusters.target_servers))
+    pipeline = make_pipeline(
+        tmp_path, "", "", [topic],
+        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
+        source={"kafka": {"common": nowhere, "consumer": {**source, "group.id": group}, "admin": source}},
+        target={"kafka": {"common": nowhere, "consumer": target, "producer": target, "admin": target}},
+    )  # fmt: skip
+    assert copy(pipeline).stopped == {}
+    produce(clusters.source_servers, topic, [b"more"])
+    assert copy(pipeline).topics[topic].records == 1, "the reader of control topics found the position"
+    assert [r.value for r in read_all(clusters.target_servers, topic)] == [
+        r.value for r in read_all(clusters.source_servers, topic)
+    ]

@@ -58,6 +58,19 @@ def test_both_sides_get_every_record_once(
             assert marker == "cluster" or record.headers[-1] == (MARKER, value[marker])
 
 
+def test_the_marker_has_the_name_of_the_file(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    topic = topic_on_both(clusters)
+    ways = both_ways(clusters, tmp_path, [topic], bidirectional={"headers": {"bidirectional": "came-from"}})
+    values = [value for n, way in enumerate(ways) for value in write_some(way, topic, f"side{n}", 10)]
+    settle(ways)
+    for way in ways:
+        found = read_all(way.target, topic)
+        assert sorted(record.value or b"" for record in found) == sorted(values)
+        names = [[name for name, _ in record.headers] for record in found]
+        assert sum("came-from" in each for each in names) == 10
+        assert not any(MARKER in each for each in names)
+
+
 def test_a_stretch_of_echoes_alone_is_committed_and_nothing_else_is_written(
     clusters: KafkaSandbox, tmp_path: Path
 ) -> None:

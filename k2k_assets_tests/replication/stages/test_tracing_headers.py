@@ -67,8 +67,11 @@ def test_odd_headers_keep_order_and_duplicates_and_the_added_ones_come_last(
     assert len(wanted) == 12
 
 
+@pytest.mark.parametrize(
+    "names", [{"offset": "смещение", "partition": "from"}, {"pipeline": "смещение", "topic": "from"}], ids=" ".join
+)
 def test_one_by_one_under_names_of_ones_own_from_several_partitions_into_one(
-    clusters: KafkaSandbox, tmp_path: Path
+    clusters: KafkaSandbox, tmp_path: Path, names: dict[str, str]
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("many"), 3)
     for partition in range(3):
@@ -79,18 +82,18 @@ def test_one_by_one_under_names_of_ones_own_from_several_partitions_into_one(
         tmp_path,
         topic,
         "enabled",
-        features={"tracingHeaders": {"offset": "enabled", "partition": "enabled"}},
-        tracing={"headers": {"offset": "смещение", "partition": "from"}},
+        features={"tracingHeaders": dict.fromkeys(names, "enabled")},
+        tracing={"headers": names},
         sink={"static": target},
         partition="producer",
     )
 
     assert copy(pipeline).stopped == {}
 
-    wanted = {
-        record.value: [("from", b"%d" % record.partition), ("смещение", b"%d" % record.offset)]
-        for record in read_all(clusters.source_servers, topic)
-    }
+    wanted = {}
+    for record in read_all(clusters.source_servers, topic):
+        values = {"partition": record.partition, "offset": record.offset, "topic": topic, "pipeline": pipeline.name}
+        wanted[record.value] = [(names[key], str(values[key]).encode()) for key in values if key in names]
     assert {record.value: record.headers for record in read_all(clusters.target_servers, target)} == wanted
     assert len(wanted) == 150
 

@@ -276,6 +276,16 @@ def test_a_function_that_raises_stops_the_topic_at_the_record(clusters: KafkaSan
     assert [r.value for r in read_all(clusters.target_servers, topic)] == [value.upper() for value in values[:31]]
 
 
+def test_a_key_and_headers_are_masked_and_fields_dropped(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    topic = source_topic(clusters)
+    rules = [{"pattern": ".*", "mask": [{"header": "user", "with": "?"}], "drop": [{"key": "id"}]}]
+    _, pipeline = transforming(clusters, tmp_path, [topic], rules=rules)
+    produce(clusters.source_servers, topic, [Record(b'{"id": 1, "of": 2}', b"v", [("user", b"ann"), ("user", None)])])
+    assert copy(pipeline).stopped == {}
+    (record,) = read_all(clusters.target_servers, topic)
+    assert (record.key, record.headers) == (b'{"of":2}', [("user", b"?"), ("user", None)])
+
+
 def test_a_masked_key_decides_where_the_producer_puts_a_record(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """The order of the stages: rules come before routing, and before headers are added or dropped."""
     topic = source_topic(clusters, 2)

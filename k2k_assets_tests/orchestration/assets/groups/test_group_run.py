@@ -138,6 +138,21 @@ def test_each_group_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == {"new": "1 exact"}, "it appeared while the run was on"
 
 
+def test_reports_are_as_rare_as_the_file_says(fixture: Fixture, tmp_path: Path) -> None:
+    usual = group_report_interval(fixture.pipeline.groups.reports_per_day, ["one"])
+    features = {"offsetMapping": "enabled"}
+    fixture.pipeline = make_pipeline(
+        tmp_path, "s:9092", "t:9092", ".*", features=features, groups={"reportsPerDay": 150}, name=fixture.pipeline.name
+    )
+    run = fixture.run()
+    run.see(poll({"a": 5}))
+    fixture.reported()
+    for turn, told in ((2, False), (1, True)):
+        fixture.now += turn * usual
+        run.see(poll({"a": 6}, committed=frozenset("a")))
+        assert ("a" in fixture.reported()) is told
+
+
 def test_with_them_it_tells_how_many_of_all_are_exact_ahead_or_unknown(fixture: Fixture) -> None:
     run = fixture.run()
     run.see(poll({"a": 5, "b": 6}))

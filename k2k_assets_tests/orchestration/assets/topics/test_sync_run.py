@@ -166,6 +166,20 @@ def test_each_topic_is_told_at_the_start_and_then_as_it_moves(fixture: Fixture) 
     assert fixture.reported() == ["new", "commit_log"], "it appeared while the run was on"
 
 
+def test_reports_are_as_rare_as_the_file_says(fixture: Fixture, tmp_path: Path) -> None:
+    usual, name = report_interval(fixture.pipeline.sync.reports_per_day, [(0,)]), fixture.pipeline.name
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    fixture.pipeline = make_pipeline(elsewhere, "s:9092", "t:9092", ".*", sync={"reportsPerDay": 600}, name=name)
+    run = fixture.run()
+    run.see(progress(5, 5))
+    fixture.reported()
+    for turn, told in ((2, []), (1, ["a.b", "commit_log"])):
+        fixture.now += turn * usual
+        run.see(progress(6, 6))
+        assert fixture.reported() == told
+
+
 def test_latency_is_measured_where_something_was_copied_since_the_last_report(fixture: Fixture) -> None:
     def commit(topic: str, partition: int, ago: float) -> None:
         at = TopicPartition(topic, partition)

@@ -91,8 +91,9 @@ style: $(STAMP)
 types: $(STAMP)
 	$(TYPES)
 
-docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md, its JSON Schema and docs/stops.md
+docs: $(STAMP) ## Write the pages that are made from the code: docs/pipeline-file.md, its JSON Schema, docs/k2k-keys.md and docs/stops.md
 	$(BIN)/python -m k2k_assets.pipeline.reference > docs/pipeline-file.md
+	$(BIN)/python -m k2k_assets.pipeline.key_page > docs/k2k-keys.md
 	$(BIN)/python -m k2k_assets.core.stops.page > docs/stops.md
 	$(BIN)/python -m k2k_assets.pipeline.json_schema > docs/pipeline.schema.json
 

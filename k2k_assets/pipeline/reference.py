@@ -129,10 +129,23 @@ def page() -> str:
     return "\n".join([_INTRO, _VARIABLES, *_sections(), *_other_keys(), *_clients()]).rstrip() + "\n"
 
 
+def keys() -> Iterator[str]:
+    """All keys that have a row of the page, in its order: those of the models, those without effect, old spellings."""
+    rows = [_row(str(field.alias), field) for field in _plain().values()]
+    for field in Pipeline.model_fields.values():
+        if section := section_of(field.annotation):
+            rows += _rows(section, f"{field.alias}{_item(field.annotation)}")
+    yield from (key.replace("`", "") for key, *_ in (*rows, *_without_effect(), *_older_spellings()))
+
+
+def _plain() -> dict[str, FieldInfo]:
+    """The keys at the top that are no sections."""
+    return {name: f for name, f in Pipeline.model_fields.items() if section_of(f.annotation) is None}
+
+
 def _sections() -> Iterator[str]:
-    plain = {name: f for name, f in Pipeline.model_fields.items() if section_of(f.annotation) is None}
     yield "## Top level\n"
-    yield _table(("key", "value", "default", "meaning"), [_row(str(f.alias), f) for f in plain.values()])
+    yield table(("key", "value", "default", "meaning"), [_row(str(f.alias), f) for f in _plain().values()])
     for name, field in Pipeline.model_fields.items():
         section = section_of(field.annotation)
         if section is None:
@@ -142,7 +155,7 @@ def _sections() -> Iterator[str]:
         if name == "replication":
             yield _STAGES
         prefix = f"{field.alias}{_item(field.annotation)}"
-        yield _table(("key", "value", "default", "meaning"), _rows(section, prefix))
+        yield table(("key", "value", "default", "meaning"), _rows(section, prefix))
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[Row]:
@@ -207,14 +220,18 @@ def _default(field: FieldInfo) -> str:
 def _other_keys() -> Iterator[str]:
     yield "## Other keys of K2K\n"
     yield "Accepted with any value; one line at the start names them:\n"
-    yield _table(("key", "why"), [(f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items()])
+    yield table(("key", "why"), _without_effect())
     yield (
         "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
         "prints the file with today's spellings. A file of K2K 0.1 has no `common`: there the connection settings "
         "(`security.*`, `ssl.*`, `sasl.*`) of the source's `consumer` and the target's `producer` apply to all clients "
         "of their side.\n"
     )
-    yield _table(("older", "today"), _older_spellings())
+    yield table(("older", "today"), _older_spellings())
+
+
+def _without_effect() -> Iterator[Row]:
+    yield from ((f"`{format_path(path)}`", why) for path, why in known_keys.IGNORED.items())
 
 
 def _older_spellings() -> Iterator[Row]:
@@ -236,7 +253,7 @@ def _clients() -> Iterator[str]:
         "client.\n"
     )
     renamed = {key: rule for key, rule in RULES.items() if isinstance(rule, Renamed)}
-    yield _table(
+    yield table(
         ("Java", "librdkafka", "limits and notes"),
         [(f"`{key}`", f"`{rule.to}`", _note(rule)) for key, rule in sorted(renamed.items())],
     )
@@ -257,7 +274,7 @@ def _clients() -> Iterator[str]:
     )
     rows = [(f"target producer `{key}`", need.needed) for key, need in guarantees.PRODUCER.items()]
     rows += [(f"source and target consumer `{key}`", need.needed) for key, need in guarantees.CONSUMER.items()]
-    yield _table(("setting", "needed"), rows)
+    yield table(("setting", "needed"), rows)
     yield (
         "At-least-once accepts any `isolation.level` of the source consumer. With `read_uncommitted`, open "
         "transactions are copied too, and the high watermark is the end of the log for lag, `--once` and `latest`. "
@@ -266,9 +283,9 @@ def _clients() -> Iterator[str]:
         "if the file has it, must be shorter than `transaction.timeout.ms`.\n"
     )
     yield "### Without effect\n"
-    yield _table(("property", "why"), _by_reason(NoEffect))
+    yield table(("property", "why"), _by_reason(NoEffect))
     yield "### Refused\n"
-    yield _table(("property", "why"), _by_reason(Impossible))
+    yield table(("property", "why"), _by_reason(Impossible))
 
 
 def _note(rule: Renamed) -> str:
@@ -284,7 +301,8 @@ def _by_reason(kind: type[NoEffect] | type[Impossible]) -> list[Row]:
     return [(", ".join(keys), reason) for reason, keys in reasons.items()]
 
 
-def _table(head: Row, rows: Iterable[Row]) -> str:
+def table(head: Row, rows: Iterable[Row]) -> str:
+    """A table in Markdown."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 

@@ -50,7 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stages", description=__doc__)
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     options = parser.parse_args()
-    rows = [_row(what, stage, keys) for what, stage, keys in stages()]
+    rows: list[list[str]] = []
+    for what, stage, keys in stages():
+        report.progress(what)  # a loaded machine takes minutes for all of them
+        rows.append(_row(what, stage, keys))
     words = machine.listed()
     how = f"Microseconds of CPU a record, chunks of {RECORDS:,}, the best of {REPEAT}"
     title = f"### Stages that change records\n\n{how}"

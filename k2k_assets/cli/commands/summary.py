@@ -34,7 +34,7 @@ def _row(name: str, topic: TopicOutcome) -> list[str]:
         name if name == topic.target_topic else f"{name} -> {topic.target_topic}",
         plural(topic.records, "record"),
         size(topic.bytes),
-        plural(topic.runs, "run"),
+        plural(topic.runs, "offset range"),
         f"lag {topic.lag:,}",
         "stopped" if topic.stopped else "paused" if topic.paused else "",
     ]

@@ -216,8 +216,8 @@ def test_stopped_topics_end_with_5_and_are_listed(
     captured = capsys.readouterr()
     assert "1 of 2 topics stopped:\n  a: a-0: [source-deleted] the source topic a is gone. If it" in captured.err
     assert [line.split() for line in captured.out.splitlines()[1:]] == [
-        ["a", "5", "records", "50", "B", "1", "run", "lag", "4", "stopped"],
-        ["b", "->", "copy.b", "10", "records", "100", "B", "2", "runs", "lag", "8"],
+        ["a", "5", "records", "50", "B", "1", "offset", "range", "lag", "4", "stopped"],
+        ["b", "->", "copy.b", "10", "records", "100", "B", "2", "offset", "ranges", "lag", "8"],
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from confluent_kafka import KafkaError
+
 from k2k_assets.transport.errors import NotByTransport
 
 
@@ -40,3 +42,14 @@ class Unreadable(Exception):
     def __init__(self, words: str, offset: int = -1) -> None:
         super().__init__(words)
         self.words, self.offset = words, offset
+
+
+def error_text(code: int, words: str = "") -> str:
+    """An error code in words.
+
+    Args:
+        code: The code.
+        words: What the broker says about it, if anything.
+    """
+    error = KafkaError(code)
+    return f"{words or error.str()} ({error.name()})"

@@ -9,7 +9,7 @@ from k2k_assets.core.stops.reasons.source_log import OffsetOutOfRange, RecordsDe
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, arrived
-from k2k_assets.transport.record_batch.errors import Unreadable
+from k2k_assets.transport.record_batch.errors import Unreadable, error_text
 from k2k_assets.transport.record_batch.reading.leadership import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from k2k_assets.transport.record_batch.reading.partitions import NOTHING, QueueSize, ReadPartition, SeenEnd, size_of
 from k2k_assets.transport.record_batch.reading.walk import Walked, walk
@@ -95,7 +95,7 @@ def _reason(partition: ReadPartition, error: int) -> StopReason:
         return SourceReadDenied(partition.tp.topic, "the broker does not allow it to be read")
     if error in _CORRUPT:
         return BatchUnreadable(partition.tp, partition.position, _CORRUPT[error])
-    raise Restart(f"source: {partition.tp}: the broker answers with error {error} to a fetch from {partition.position}")
+    raise Restart(f"source: {partition.tp}: the broker answers a fetch from {partition.position}: {error_text(error)}")
 
 
 def out_of_range(tp: TopicPartition, position: int, log: tuple[int, int] | None) -> StopReason:

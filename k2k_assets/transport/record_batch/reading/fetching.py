@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError, error_text
 from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, out_of_range, take
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
 from k2k_assets.transport.record_batch.reading.partitions import NOBODY, NOTHING, ReadPartition
@@ -130,7 +130,7 @@ class Fetching:
         answer = yield from connection.ask(messages.FETCH, version, body, largest, limits.wait_ms / 1000)
         fetched = fetch_messages.read_fetch(version, answer)
         if fetched.error:
-            raise ProtocolError(f"{connection}: error {fetched.error} in the answer to a fetch")
+            raise ProtocolError(f"{connection}: the answer to a fetch is an error: {error_text(fetched.error)}")
         yield from self._take(connection, asked, fetched)
         if fetched.throttled:
             yield from pause(fetched.throttled)

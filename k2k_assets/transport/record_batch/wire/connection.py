@@ -18,6 +18,7 @@ from k2k_assets.transport.record_batch.errors import (
     LoginRefused,
     NotByBatches,
     ProtocolError,
+    error_text,
 )
 from k2k_assets.transport.record_batch.wire import control_messages as messages
 from k2k_assets.transport.record_batch.wire import fetch_messages
@@ -215,8 +216,8 @@ class BrokerConnection:
         answer = yield from self._ask(api, ASKED_VERSIONS[api], messages.api_versions(), SMALL_ANSWER, deadline)
         self.spoken = messages.read_api_versions(answer)
         if self.spoken.error:
-            error = self.spoken.error
-            raise NotByBatches([f"the broker {self} does not say which versions it speaks (error {error})"])
+            why = error_text(self.spoken.error)
+            raise NotByBatches([f"the broker {self} does not say which versions it speaks: {why}"])
         for api, version in ASKED_VERSIONS.items():
             if "Sasl" not in messages.NAMES[api] or self._settings.mechanism is not None:
                 self.version_of(api, version, version)
@@ -267,7 +268,7 @@ class BrokerConnection:
             answer = yield from self._step(messages.SASL_AUTHENTICATE, messages.sasl_authenticate(token), deadline)
             said = messages.read_sasl_authenticate(answer)
             if said.error:
-                raise LoginRefused(said.words or f"error {said.error}")
+                raise LoginRefused(said.words or error_text(said.error))
             if said.lifetime > 0:
                 self._sign_in_at = time.monotonic() + said.lifetime * _REAUTHENTICATE_AFTER
             try:

@@ -21,7 +21,7 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused
+from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, error_text
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import (
@@ -39,7 +39,6 @@ from k2k_assets.transport.record_batch.writing.write_errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_ELSEWHERE,
     error_of,
-    error_text,
 )
 
 _PAUSE = 0.05

@@ -24,7 +24,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import stamped
-from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError, error_text
 from k2k_assets.transport.record_batch.wire import produce_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
@@ -39,7 +39,6 @@ from k2k_assets.transport.record_batch.writing.write_errors import (
     OUT_OF_ORDER,
     REFUSALS,
     error_of,
-    error_text,
 )
 
 # Larger requests would only keep the answers of their first batches waiting.

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, ProtocolError, error_text
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import INIT_PRODUCER_ID
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
-from k2k_assets.transport.record_batch.writing.write_errors import COORDINATOR_ELSEWHERE, error_of, error_text
+from k2k_assets.transport.record_batch.writing.write_errors import COORDINATOR_ELSEWHERE, error_of
 
 _PAUSE = 0.1
 # The broker has no more, and has not got new ones from the controller in time.

@@ -6,10 +6,9 @@ from k2k_assets.transport.errors import Undeliverable
 from k2k_assets.transport.record_batch.batches.batch import NO_PRODUCER, RecordBatch
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.record_codec import decoded
-from k2k_assets.transport.record_batch.errors import Unreadable
+from k2k_assets.transport.record_batch.errors import Unreadable, error_text
 from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPartition
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
-from k2k_assets.transport.record_batch.writing.write_errors import error_text
 
 
 def refusal_of(batch: OutgoingBatch, piece: Piece, found: ProducedPartition) -> Undeliverable:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
-
 from k2k_assets.core.errors import NotAllowed
 from k2k_assets.core.words import ACLS_HINT
 from k2k_assets.transport.errors import Fenced, Forbidden, Restart, TimeoutTooLong, timeout_too_long
+from k2k_assets.transport.record_batch.errors import error_text
 
 COORDINATOR_ELSEWHERE = frozenset({14, 15, 16})
 """The coordinator is loading, not available, or another broker."""
@@ -26,17 +25,6 @@ _TOPIC_AUTHORIZATION_FAILED = 29
 _FENCED = frozenset({47, 49, 90})  # epoch, producer id, and by the coordinator
 _NOT_ALLOWED = frozenset({31, 53})
 _INVALID_TIMEOUT = 50
-
-
-def error_text(code: int, words: str = "") -> str:
-    """An error code in words.
-
-    Args:
-        code: The code.
-        words: What the broker says about it, if anything.
-    """
-    error = KafkaError(code)
-    return f"{words or error.str()} ({error.name()})"
 
 
 def error_of(code: int, step: str, topic: str | None = None, words: str = "") -> Exception:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.reading.answers import take
 from k2k_assets.transport.record_batch.reading.partitions import ReadPartition
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchedPartition
@@ -25,3 +28,14 @@ def test_more_is_known_until_all_that_is_committed_was_read() -> None:
     assert partition.has_more
     partition.seek_leader()
     assert not partition.has_more, "nobody is asked for it"
+
+
+def test_an_error_that_is_not_known_here_is_told_in_words() -> None:
+    """As librdkafka tells it: a number says nothing to who reads the log."""
+    partition = ReadPartition(TopicPartition("orders", 3), 17, -1, leader=1)
+    refused = FetchedPartition("orders", 3, 35, 99, 99, [], None, memoryview(b""))
+    with pytest.raises(Restart) as told:
+        take(partition, refused)
+    assert str(told.value) == (
+        "source: orders-3: the broker answers a fetch from 17: Broker: API version not supported (UNSUPPORTED_VERSION)"
+    )

@@ -13,7 +13,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_plan import BackRow, FailbackDecision, FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.group_reader import list_states
+from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.group_writer import set_offsets
 
 __all__ = ["BackRow", "FailbackDecision", "FailbackPlan", "FailbackReport", "Pipe", "execute", "plan_failback"]
@@ -53,7 +53,7 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
     """Writes planned positions to the source's groups.
 
     It refuses groups with members on either side (members on the target would read on behind their position), and
-    groups that have committed on the target since the plan was made.
+    groups that have committed on either side since the plan was made, be it in a transaction that is still open.
 
     Then it hands each returned group back to the mapper: it commits the group's offsets on the target again with our
     metadata, so that the mapper moves the group again.
@@ -76,8 +76,11 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
                 report.refused[plan.group] = f"it has members on the {cluster}: stop its consumers there first"
                 break
     # Read after the states: members that had left by then cannot commit after this.
-    expected = {plan.group: plan.leaves for plan in plans if plan.group not in report.refused}
-    report.refused.update(TargetGroups(target).changed(expected))
+    expected = {plan.group: plan.leaves for plan in plans if plan.leaves and plan.group not in report.refused}
+    report.refused.update(TargetGroups(target).changed(expected, stable=True))
+    report.refused.update(
+        _moved_on(source, [plan for plan in plans if plan.leaves and plan.group not in report.refused])
+    )
     ready = [plan for plan in plans if plan.group not in report.refused]
     written = _write(source, {plan.group: plan.commits for plan in ready if plan.commits}, "", report)
     report.written += written
@@ -92,6 +95,27 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
     for group, why in {**marked.failed, **marked.refused}.items():
         log.warning("group %s is not kept in step on the target: its commit there could not be marked: %s", group, why)
     return report
+
+
+def _moved_on(source: Cluster, plans: Sequence[FailbackPlan]) -> dict[str, str]:
+    """The groups that have committed on the source since the plan was made, each with the reason.
+
+    What a call before this one has written does not count.
+    """
+    found = fetch_offsets(source, [plan.group for plan in plans])
+    moved = dict(found.failed)
+    for plan in plans:
+        now = found.groups[plan.group].offsets if plan.group not in moved else {}
+        for row in plan.rows if plan.group not in moved else ():
+            held = now.get(row.source)
+            is_written = row.commit and held is not None and held.offset == row.offset
+            if row.leads and held != row.on_source and not is_written:
+                moved[plan.group] = (
+                    f"what it holds in {row.source} on the {source} is not what it was when it was looked at: somebody "
+                    "else has committed, so nothing was. The next try goes by that"
+                )
+                break
+    return moved
 
 
 def _write(

@@ -99,6 +99,11 @@ class BackRow(NamedTuple):
     commit: bool
     again: int = 0
 
+    @property
+    def leads(self) -> bool:
+        """Whether the group goes back to the source partition, to a new position or to the one that it has there."""
+        return self.commit or self.decision is FailbackDecision.KEPT
+
 
 class FailbackPlan(NamedTuple):
     """The return of one group.
@@ -124,8 +129,7 @@ class FailbackPlan(NamedTuple):
     @property
     def leaves(self) -> dict[TopicPartition, CommittedOffset]:
         """The target partitions that the group leaves, with its commits there."""
-        rows = [row for row in self.rows if row.commit or row.decision is FailbackDecision.KEPT]
-        return {target: committed for row in rows for target, committed in row.targets}
+        return {target: committed for row in self.rows if row.leads for target, committed in row.targets}
 
 
 def plan_failback(

@@ -63,18 +63,20 @@ class TargetGroups:
                 found.groups[name] = GroupOffsets(name, {})
         return TargetObservation(states, found.groups, found.failed)
 
-    def changed(self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]]) -> dict[str, str]:
+    def changed(
+        self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]], stable: bool = False
+    ) -> dict[str, str]:
         """The groups whose commits have changed, each with the reason for people.
-
-        Offsets that are pending in open transactions do not count.
 
         Args:
             expected: Earlier commits of each group in some partitions; None: no commit.
+            stable: Whether offsets that are pending in open transactions count as changes; for a caller who has none
+                pending itself.
 
         Raises:
             ClusterUnreachable: The cluster did not answer.
         """
-        found = fetch_offsets(self._cluster, expected, stable=False)
+        found = fetch_offsets(self._cluster, expected, stable=stable)
         changed = dict(found.failed)
         for group, committed in expected.items():
             if group in changed:

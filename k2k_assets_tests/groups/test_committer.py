@@ -39,8 +39,10 @@ class Hooked(TargetGroups):
 
     after_look: Callable[[], None] | None = None
 
-    def changed(self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]]) -> dict[str, str]:
-        seen = super().changed(expected)
+    def changed(
+        self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]], stable: bool = False
+    ) -> dict[str, str]:
+        seen = super().changed(expected, stable)
         if self.after_look:
             do, self.after_look = self.after_look, None
             do()

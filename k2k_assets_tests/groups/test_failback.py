@@ -26,7 +26,7 @@ from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.verification.groups.check import check_groups
-from k2k_assets_tests.support.brokers.groups import commit, held, member
+from k2k_assets_tests.support.brokers.groups import commit, held, member, open_offset_transaction
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
@@ -52,11 +52,11 @@ def plan(
     source_at: int,
     word: FailbackDecision = FailbackDecision.EXACT,
     back_to: str | None = None,
+    metadata: str = "app",
 ) -> FailbackPlan:
     here, there = TopicPartition(back_to or topic, 0), ((TopicPartition(topic, 0), CommittedOffset(target_at)),)
-    return FailbackPlan(
-        group, [BackRow(here, there, CommittedOffset(2), source_at, word, word is FailbackDecision.EXACT)]
-    )
+    on_source = None if back_to else CommittedOffset(2, metadata)
+    return FailbackPlan(group, [BackRow(here, there, on_source, source_at, word, word is FailbackDecision.EXACT)])
 
 
 @pytest.mark.slow
@@ -112,9 +112,41 @@ def test_a_member_that_joined_after_the_look_is_found_in_the_partitions_errors(
     commit(target.servers, group, {TopicPartition(topic, 0): 12})
     monkeypatch.setattr("k2k_assets.groups.failback.list_states", lambda cluster: {})
     with member(source.servers, group, topic, "classic"):
-        report = execute([plan(group, topic, 12, 0)], source, target, "k2k_")
+        report = execute([plan(group, topic, 12, 0, metadata="")], source, target, "k2k_")
     assert (report.written, report.handed_back, list(report.refused)) == ([], [], [group])
     assert held(source.servers, group) == {TopicPartition(topic, 0): (2, "")}
+
+
+def test_what_others_have_committed_since_the_plan_stays(both: tuple[Cluster, Cluster]) -> None:
+    """A group may read on, on either side, between the plan and its execution; nobody is a member any more."""
+    source, target = both
+    topic = unique("t")
+    t0 = TopicPartition(topic, 0)
+    for cluster in both:
+        create_topic(cluster.servers, topic)
+    names = {name: unique(name) for name in ("returns", "went-on", "pending-here", "pending-there", "again")}
+    for name in names.values():
+        commit(source.servers, name, {t0: 2}, "app")
+        commit(target.servers, name, {t0: 12})
+    plans = [plan(name, topic, 12, 8) for name in names.values()]
+    commit(source.servers, names["went-on"], {t0: 50}, "app")
+    commit(source.servers, names["again"], {t0: 8})  # by an execution that ended before it had marked the target
+    pending = [
+        open_offset_transaction(source.servers, names["pending-here"], {t0: 50}),
+        open_offset_transaction(target.servers, names["pending-there"], {t0: 60}),
+    ]
+    report = execute(plans, source, target, "k2k_")
+    for each in pending:
+        each.commit_transaction(SECONDS)
+    assert sorted(report.written) == sorted([names["returns"], names["again"]])
+    assert report.refused.keys() == {names[n] for n in ("went-on", "pending-here", "pending-there")}
+    assert "somebody else has committed" in report.refused[names["went-on"]]
+    assert "are pending in an open transaction" in report.refused[names["pending-here"]]
+    assert "are pending in an open transaction" in report.refused[names["pending-there"]]
+    on_source = {name: held(source.servers, group)[t0][0] for name, group in names.items()}
+    assert on_source == {"returns": 8, "went-on": 50, "pending-here": 50, "pending-there": 2, "again": 8}
+    on_target = {name: held(target.servers, group)[t0][0] for name, group in names.items()}
+    assert on_target == {"returns": 12, "went-on": 12, "pending-here": 12, "pending-there": 60, "again": 12}
 
 
 def consume(servers: str, group: str, topic: str, count: int | None) -> list[tuple[int, bytes | None]]:

@@ -100,9 +100,11 @@ def test_commits_that_are_not_ours(world: World) -> None:
     commit(world.source, group, {t1: 50, t2: 50})
     commit(world.source, translated, {t1: 50}, "k2k_7.7")
     commit(world.target, group, {t1: 3}, "of somebody else")
-    names = [group, translated]
+    names, unselected = [group, translated], unique("foreign-unselected")
+    commit(world.source, unselected, {t1: 50})
     with polling(world.pipeline(names)) as poller:
         result = poller.poll()
+        assert unselected not in result.decisions
         assert words(result, group) == {1: "foreign", 2: "exact"}
         assert words(result, translated) == {1: "translation"}, "no translation is translated back"
         wait_until(lambda: t2 in held(world.target, group), 5, "the commit")

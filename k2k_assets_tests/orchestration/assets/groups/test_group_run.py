@@ -185,6 +185,17 @@ def test_a_group_is_compared_at_its_own_pace(fixture: Fixture) -> None:
     assert fixture.judged() == {"a": False, "new": True}, "one that did not pass is compared again"
 
 
+def test_a_group_is_compared_as_rarely_as_the_file_says(fixture: Fixture, tmp_path: Path) -> None:
+    usual, name = fixture.pipeline.checks.interval.total_seconds(), fixture.pipeline.name
+    fixture.pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*", checks={"interval": "25 minutes"}, name=name)
+    fixture.verdicts["a"] = Verdict(Judgement.FAILED, "1 skipped")  # so that each look is told
+    run = fixture.run()
+    for turn, told in ((0, {"a": False}), (2, {}), (1, {"a": False})):
+        fixture.now += turn * usual
+        run.see(poll({"a": 5}))
+        assert fixture.judged() == told
+
+
 def test_groups_that_cannot_be_compared_for_long_are_in_doubt(fixture: Fixture) -> None:
     """Else their checks would go on saying that all is well, by the last comparison that there was."""
     run, pace = fixture.run(), fixture.pipeline.checks.interval.total_seconds()

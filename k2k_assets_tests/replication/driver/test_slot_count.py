@@ -15,7 +15,7 @@ class Counted:
 
     def __init__(self, directory: Path, configured: int | None = None) -> None:
         configuration = {"partitionParallelism": configured} if configured else {}
-        sync = {"metadataInterval": "30 seconds"}
+        sync = {"metadataInterval": "50 seconds"}
         pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], configuration=configuration, sync=sync)
         self.cores, self.asked, self.now = 2, 0, 0.0
         self.slots = SlotCount(pipeline, self._ask, lambda: self.now)
@@ -33,12 +33,12 @@ def test_cores_are_asked_for_once_an_interval(tmp_path: Path) -> None:
     counted = Counted(tmp_path)
     assert counted.slots.plan(8) == 2
     counted.cores = 3
-    assert not counted.later(29)
+    assert not counted.later(49)
     assert counted.asked == 1
     assert counted.later(2)
-    assert not counted.later(29), "the new generation is being drawn"
+    assert not counted.later(49), "the new generation is being drawn"
     assert counted.slots.plan(8) == 3
-    assert not counted.later(31)
+    assert not counted.later(51)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_only_another_number_of_slots_counts(
     counted = Counted(tmp_path, configured)
     assert counted.slots.plan(partitions) == 2
     counted.cores = cores
-    assert counted.later(31) is changed
+    assert counted.later(51) is changed

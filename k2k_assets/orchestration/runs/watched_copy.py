@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from typing import Generic, Protocol, TypeVar
 
 from k2k_assets.core.words import abbreviate, plural
-from k2k_assets.replication.driver.events import Committed, Event, PartitionClaimed, ProgressRead
+from k2k_assets.replication.driver.events import Committed, Event, ProgressRead
 from k2k_assets.replication.driver.progress import Progress
 
 log = logging.getLogger("k2k.dagster")
@@ -30,7 +30,7 @@ class Watcher(Protocol[E_contra]):
     """Follows the work, in the thread that reports to Dagster."""
 
     def see(self, event: E_contra) -> None:
-        """Receives each event, except single commits and claims of a copy; its errors end nothing."""
+        """Receives each event, except single commits of a copy; its errors end nothing."""
 
     def is_over(self) -> bool:
         """Whether the work should end; called about twice a second."""
@@ -67,7 +67,7 @@ def watched(
     patient = _Patient(watcher)
 
     def listen(event: E) -> None:
-        if not isinstance(event, Committed | PartitionClaimed):
+        if not isinstance(event, Committed):
             events.put(event)
 
     def run() -> None:

@@ -23,7 +23,7 @@ VERSION = 3
 # One failure may not be the pipeline's: a process that was killed, a restart of Dagster.
 FIRST_BACK_OFF = 5.0
 LONGEST_BACK_OFF = 900.0
-# A run that copied for so long before it failed causes no wait.
+# A run that lasted for so long before it failed causes no wait, and one that has worked causes none at all.
 GOOD_SECONDS = 300.0
 # Longest time from the launch of a run to the begin of its process, and of silence while a run ends.
 START_SECONDS = 180.0
@@ -139,6 +139,7 @@ class ActiveRun(_Model):
         ends: Whether somebody has terminated it.
         started: Whether its process has begun.
         gone: Whether its process has certainly ended (`run_process`).
+        worked: Whether it has done any of its work (`run_tags`).
         since: Time when it began; before that when it was launched, or queued; seconds since the epoch.
         window: Its window in seconds, if longer than `sync.window`.
     """
@@ -148,6 +149,7 @@ class ActiveRun(_Model):
     ends: bool = False
     started: bool = False
     gone: bool = False
+    worked: bool = False
     since: float
     window: float | None = None
 
@@ -166,6 +168,7 @@ class EndedRun(_Model):
         started: Begin, seconds since the epoch.
         ended: End, seconds since the epoch.
         gone: Whether its process has certainly ended, too.
+        worked: Whether it had done any of its work.
     """
 
     run_id: str
@@ -173,6 +176,7 @@ class EndedRun(_Model):
     started: float
     ended: float
     gone: bool = False
+    worked: bool = False
 
     @property
     def begun(self) -> float:
@@ -254,6 +258,8 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
     # The clock may have been set back.
     wait = min(_ready(facts.ended) - facts.now, LONGEST_BACK_OFF)
     failed = f"the last {plural(_failures(facts.ended), 'run')} failed; the next one in {wait:.0f} s"
+    if any(_is_good(run.worked, facts.now - run.since) for run in facts.active if run.run_id in dead):
+        wait = 0.0  # those that failed did so before it
     if active:
         youngest = active[0]
         if youngest.waits:
@@ -318,13 +324,18 @@ def _terminated(facts: SyncFacts) -> EndedRun | None:
 
 
 def _failures(ended: Sequence[EndedRun]) -> int:
-    """Number of consecutive failed runs, up to the newest one."""
+    """Number of consecutive runs that failed at their start, up to the newest one."""
     count = 0
     for run in ended:
-        if run.how != "failure" or run.ended - run.started >= GOOD_SECONDS:
+        if run.how != "failure" or _is_good(run.worked, run.ended - run.started):
             break
         count += 1
     return count
+
+
+def _is_good(worked: bool, lasted: float) -> bool:
+    """Whether a run had started well before it failed: the next one will, too."""
+    return worked or lasted >= GOOD_SECONDS
 
 
 def _ready(ended: Sequence[EndedRun]) -> float:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
 from k2k_assets.orchestration.runs.run_process import is_gone
-from k2k_assets.orchestration.runs.run_tags import window_of
+from k2k_assets.orchestration.runs.run_tags import has_worked, window_of
 from k2k_assets.orchestration.sensors.next_run_decision import ActiveRun, EndedRun, SyncFacts
 from k2k_assets.pipeline import Pipeline
 
@@ -32,7 +32,11 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
         if how := _ENDED.get(run.status):
             started = record.start_time or created
             end = record.end_time or started
-            ended.append(EndedRun(run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run)))
+            ended.append(
+                EndedRun(
+                    run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run), worked=has_worked(run)
+                )
+            )
         else:
             active.append(
                 ActiveRun(
@@ -41,6 +45,7 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
                     ends=run.status is dg.DagsterRunStatus.CANCELING,
                     started=record.start_time is not None,
                     gone=is_gone(run),
+                    worked=has_worked(run),
                     since=record.start_time or _launched(record),
                     window=window_of(run.tags),
                 )

@@ -179,6 +179,25 @@ def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
     assert _decide(ended=[_failed("r1", NOW - 1, lasted=GOOD_SECONDS)]).run_key == "sync-after-r1"
 
 
+def test_a_run_that_has_worked_causes_no_wait_however_short_it_was() -> None:
+    """It was killed, with a node, by a deployment: that is not a failure to start, also if it happens often."""
+    killed = [_failed(f"r{n}", NOW - 20 * n, lasted=15).model_copy(update={"worked": True}) for n in range(6)]
+    assert _decide(ended=killed).run_key == "sync-after-r0"
+    before_it = [_failed(f"f{n}", NOW - 30 - n) for n in range(6)]
+    assert _decide(ended=[killed[0], *before_it]).run_key == "sync-after-r0", "what failed before it is over"
+    after_it = [_failed("f0", NOW - 1), *killed]
+    assert _decide(ended=after_it).reason == f"the last 1 run failed; the next one in {FIRST_BACK_OFF - 1:.0f} s"
+
+
+def test_a_run_that_has_worked_and_is_found_dead_causes_no_wait_either() -> None:
+    failed = [_failed(f"f{n}", NOW - GOOD_SECONDS - 5 - n) for n in range(8)]
+    decision = _decide(active=[_copying(20, gone=True)], ended=failed)
+    assert (decision.dead, decision.run_key) == (("r1",), None)
+    for run in (_copying(20, gone=True, worked=True), _copying(GOOD_SECONDS, gone=True)):
+        decision = _decide(active=[run], ended=failed)
+        assert (decision.dead, decision.run_key) == (("r1",), "sync-after-r1")
+
+
 def test_successors_that_fail_are_asked_for_less_and_less_often_too() -> None:
     """Each tick asked for another one until the run that still copied had gone."""
     alive = {"i1": _instance(5, "r1")}

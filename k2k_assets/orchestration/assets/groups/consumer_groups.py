@@ -21,6 +21,7 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, interruptible, telling_of_termination
 from k2k_assets.orchestration.runs.run_process import note_process
+from k2k_assets.orchestration.runs.run_tags import note_worked
 from k2k_assets.orchestration.runs.watched_copy import watched
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.groups.turns import next_turn
@@ -168,6 +169,7 @@ def _keep_in_step(
             mappings_version=lambda: current_version(context.instance, names.offset_mappings_key),
             log=context.log.info,
             warn=context.log.warning,
+            works=lambda: note_worked(context),
         )
         context.log.info(
             "the consumer groups are moved until the next run of this job takes over. If somebody terminates it, it "

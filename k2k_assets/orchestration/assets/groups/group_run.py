@@ -65,6 +65,7 @@ class GroupRun:
         mappings_version: Dagster's data version of the offset mappings; None where there is none.
         log: Takes a line.
         warn: Takes a line that needs attention.
+        works: Called once: the run has read and translated the groups.
         clock: Seconds that only rise.
     """
 
@@ -78,6 +79,7 @@ class GroupRun:
     mappings_version: Callable[[], str | None]
     log: Callable[[str], None]
     warn: Callable[[str], None]
+    works: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
     _window: RunWindow = field(init=False)
     _schedule: ReportSchedule[Hashable] = field(init=False)
@@ -86,6 +88,7 @@ class GroupRun:
     _untold: dict[str, Verdict] = field(default_factory=dict)
     _held_back: str = ""
     _is_in_trouble: bool = False
+    _has_worked: bool = False
     _not_compared_since: float | None = None
     _doubted: set[str] = field(default_factory=set)
     _failed: set[str] = field(default_factory=set)
@@ -109,6 +112,9 @@ class GroupRun:
                     self.log("groups are moved again")
                 self._is_in_trouble = False
                 self._take(with_active_failed(event, self.pipeline.error_handling.on_active_consumer_group_commit))
+                if not self._has_worked:
+                    self.works()
+                    self._has_worked = True
             case _:
                 pass
 

@@ -37,7 +37,7 @@ from k2k_assets.orchestration.runs.report_schedule import Positions, ReportSched
 from k2k_assets.orchestration.runs.run_window import RunWindow
 from k2k_assets.orchestration.runs.watched_copy import ProgressLog
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.events import Event, HandedOver, PartitionStopped, ProgressRead
+from k2k_assets.replication.driver.events import Event, HandedOver, PartitionClaimed, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.status.positions import positions_of
@@ -75,6 +75,7 @@ class SyncRun:
         latency: Seconds from the last records' timestamps to their commits, as `CommitLatency.measure`.
         log: Takes a line.
         warn: Takes a line that needs attention.
+        works: Called once: the run has copied records, or found that there are none to copy.
         settings: Reports the settings of topics; None: nobody does.
         freshness: Reports which topics are late; None without `sync.freshness`.
         clock: Seconds that only rise.
@@ -94,6 +95,7 @@ class SyncRun:
     latency: Callable[[Collection[CommitRecord]], Mapping[TopicPartition, float]]
     log: Callable[[str], None]
     warn: Callable[[str], None]
+    works: Callable[[], None] = lambda: None
     settings: SettingsReports | None = None
     freshness: FreshnessReports | None = None
     clock: Callable[[], float] = time.monotonic
@@ -106,6 +108,8 @@ class SyncRun:
     _versions: dict[str, str] = field(default_factory=dict)
     _checks: CopyVerdicts = field(init=False)
     _is_in_trouble: bool = False
+    _has_claimed: bool = False
+    _has_worked: bool = False
     _reported: dict[str, _Reported] = field(default_factory=dict)
     _last: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
 
@@ -122,6 +126,8 @@ class SyncRun:
         match event:
             case HandedOver(nothing_left=True):
                 self.handed_over_to = ", ".join(event.owners)
+            case PartitionClaimed():
+                self._has_claimed = True
             case PartitionStopped():
                 self._checks.stop(event.partition, event.reason, self._position(event.partition))
             case ProgressRead():
@@ -132,6 +138,7 @@ class SyncRun:
                     self.settings.report_when_due({tp.topic for tp in self._last}, self.clock())
                 if self.freshness:
                     self.freshness.report_when_due(event.progress, self.clock())
+                self._note_work(event.progress.partitions.values())
             case _:
                 pass
 
@@ -142,6 +149,15 @@ class SyncRun:
     def ending(self) -> str:
         """Why the run ended, in words."""
         return self._window.ending(f"{self.handed_over_to} copies on" if self.handed_over_to else "")
+
+    def _note_work(self, parts: Collection[PartitionProgress]) -> None:
+        """Notes once that the run works; before its slots have claimed anything, the end may be that of others."""
+        if self._has_worked or not self._has_claimed:
+            return
+        nothing_left = all(part.stopped or (part.readable_end != END_UNKNOWN and not part.lag) for part in parts)
+        if nothing_left or any(part.records for part in parts):
+            self.works()
+            self._has_worked = True
 
     def _position(self, tp: TopicPartition) -> int:
         return self._last[tp].position if tp in self._last else 0

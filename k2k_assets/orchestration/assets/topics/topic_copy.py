@@ -27,6 +27,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, telling_of_termination
 from k2k_assets.orchestration.runs.run_heartbeats import Beside, heartbeats_until_copying
 from k2k_assets.orchestration.runs.run_process import is_there, note_process
+from k2k_assets.orchestration.runs.run_tags import note_worked
 from k2k_assets.orchestration.runs.run_telemetry import copy_telemetry
 from k2k_assets.orchestration.runs.watched_copy import ProgressLog, newest_progress, watched
 from k2k_assets.pipeline import Pipeline
@@ -203,6 +204,7 @@ def copy_without_end(
             latency=latency.measure,
             log=context.log.info,
             warn=context.log.warning,
+            works=lambda: note_worked(context),
             settings=SettingsReports(
                 names,
                 interval,

@@ -60,6 +60,7 @@ class Fixture:
     answers: bool = True
     breaks: bool = False
     compared: int = 0
+    worked: int = 0
 
     def run(self) -> GroupRun:
         """A run that begins now."""
@@ -74,8 +75,13 @@ class Fixture:
             mappings_version=lambda: "v1",
             log=self.lines.append,
             warn=self.lines.append,
+            works=self.note_worked,
             clock=lambda: self.now,
         )
+
+    def note_worked(self) -> None:
+        """Counts the calls."""
+        self.worked += 1
 
     def give(self, verdicts: Evaluations) -> None:
         """As `RunVerdicts` does."""
@@ -151,6 +157,15 @@ def test_reports_are_as_rare_as_the_file_says(fixture: Fixture, tmp_path: Path) 
         fixture.now += turn * usual
         run.see(poll({"a": 6}, committed=frozenset("a")))
         assert ("a" in fixture.reported()) is told
+
+
+def test_it_has_worked_once_it_has_read_the_groups(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(PollFailed("the source does not answer"))
+    assert fixture.worked == 0
+    for _ in range(2):
+        run.see(poll({"a": 5}))
+    assert fixture.worked == 1
 
 
 def test_with_them_it_tells_how_many_of_all_are_exact_ahead_or_unknown(fixture: Fixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,13 +22,14 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration.assets.topics.sync_run import SyncRun
 from k2k_assets.orchestration.checks.evaluations import Evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.report_schedule import report_interval
 from k2k_assets.orchestration.runs.run_window import LINGER_SECONDS
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.events import HandedOver, PartitionStopped, ProgressRead
+from k2k_assets.replication.driver.events import HandedOver, PartitionClaimed, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
 from k2k_assets_tests.status.records import commit_record
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -55,6 +57,7 @@ class Fixture:
     ids: dict[str, str] = field(default_factory=dict)
     breaks: bool = False
     measured: list[TopicPartition] = field(default_factory=list)
+    worked: int = 0
 
     def run(self) -> SyncRun:
         """A run that begins now."""
@@ -72,6 +75,7 @@ class Fixture:
             latency=self.latency,
             log=self.lines.append,
             warn=self.lines.append,
+            works=self.note_worked,
             clock=lambda: self.now,
         )
 
@@ -80,6 +84,11 @@ class Fixture:
         self._ensure_whole()
         self.materialized.append(event)
         self.instance.report_runless_asset_event(event)
+
+    def note_worked(self) -> None:
+        """Counts the calls."""
+        self._ensure_whole()
+        self.worked += 1
 
     def report(self, event: dg.AssetObservation) -> None:
         """As Dagster's instance does."""
@@ -253,6 +262,34 @@ def test_the_stop_of_a_topic_that_appeared_since_is_told_too(fixture: Fixture) -
     run.see(PartitionStopped(TopicPartition("new", 0), SourceDeleted("new")))
     (failed,) = fixture.checks
     assert (failed.asset_key, failed.check_name) == (fixture.names.topic_key("new"), "copies_on")
+
+
+def test_it_has_worked_once_its_slots_have_copied_records(fixture: Fixture) -> None:
+    def see(position: int, records: int) -> None:
+        part = PartitionProgress(position, readable_end=12, high_watermark=12, records=records)
+        run.see(ProgressRead(Progress({TopicPartition("a.b", 0): part}, 0.0)))
+
+    run = fixture.run()
+    see(9, records=0)
+    see(12, records=0)
+    assert fixture.worked == 0, "another one has copied them"
+    run.see(PartitionClaimed(TopicPartition("a.b", 0), 1, 0))
+    see(9, records=0)
+    assert fixture.worked == 0
+    for fixture.breaks in (True, False, False):  # Dagster's database is away for a while
+        with suppress(OSError):
+            see(10, records=1)
+    assert fixture.worked == 1
+
+
+def test_it_has_worked_too_where_nothing_is_left_to_copy(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(PartitionClaimed(TopicPartition("a.b", 0), 1, 0))
+    unknown = PartitionProgress(0, readable_end=END_UNKNOWN, high_watermark=END_UNKNOWN)
+    run.see(ProgressRead(Progress({TopicPartition("a.b", 0): unknown}, 0.0)))
+    assert fixture.worked == 0, "the source has not answered"
+    run.see(progress(9, 9))
+    assert fixture.worked == 1
 
 
 def test_it_ends_when_another_one_has_taken_over_all(fixture: Fixture) -> None:

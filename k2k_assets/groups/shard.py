@@ -13,6 +13,8 @@ frozen):
   consumer that asks for unstable offsets does not wait: it begins as if it had joined before this commit.
 - The look sees commits that a consumer or a person made before the sending. Commits after it are later in the group's
   log, and the broker keeps the later ones.
+- Offsets that an application has sent in a transaction which is still open cannot be told from our own at that look.
+  So the groups are asked for them right before the sending.
 """
 
 from __future__ import annotations
@@ -183,6 +185,12 @@ class Shard:
         self, producer: Producer, decisions: list[GroupDecision], metadata: str, report: CommitReport
     ) -> list[GroupDecision]:
         """Commits one transaction with as many groups as time allows; returns the groups that are left."""
+        # Of two transactions the later sent offsets count, whichever ends last: an application would lose its own.
+        pending = self._groups.pending([each.group for each in decisions])
+        report.failed.update(pending)
+        decisions = [each for each in decisions if each.group not in pending]
+        if not decisions:
+            return []
         call("beginning a transaction", producer.begin_transaction)
         sent: list[GroupDecision] = []
         deadline = Deadline(TRANSACTION_TIMEOUT_MS / 3000)

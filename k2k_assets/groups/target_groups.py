@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.control.group_versions import Version, parse
@@ -90,6 +90,15 @@ class TargetGroups:
                     )
                     break
         return changed
+
+    def pending(self, groups: Iterable[str]) -> dict[str, str]:
+        """The groups with offsets that are pending in open transactions, each with the reason for people.
+
+        Raises:
+            ClusterUnreachable: The cluster did not answer.
+        """
+        found = fetch_offsets(self._cluster, groups)
+        return {name: found.failed[name] for name, group in found.groups.items() if group.unstable}
 
     def states(self) -> dict[str, GroupState]:
         """The state of every group, in one request to each broker."""

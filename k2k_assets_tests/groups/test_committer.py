@@ -25,7 +25,14 @@ from k2k_assets.kafka.group_reader import fetch_offsets
 from k2k_assets.kafka.groups import CommittedOffset, GroupKind, GroupState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.brokers.groups import await_held, commit, delete_group, held, member
+from k2k_assets_tests.support.brokers.groups import (
+    await_held,
+    commit,
+    delete_group,
+    held,
+    member,
+    open_offset_transaction,
+)
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -208,6 +215,24 @@ def test_what_others_committed_since_the_decision_stays(place: Place) -> None:
     assert held(place.servers, fresh) == {place.t0: (3, "")}
     assert held(place.servers, rewound) == {place.t0: (1, "")}
     assert held(place.servers, deleted) == {}
+
+
+def test_what_others_have_pending_since_the_decision_stays(place: Place) -> None:
+    """An application has sent its offsets in a transaction and left the group; it ends the transaction later.
+
+    The broker goes by the order in which offsets were sent, so what is sent now would win.
+    """
+    group, other = unique("g"), unique("other")
+    committer = place.claimed()
+    assert committer.commit([place.seen(group, 5)], FIRST).committed == [group]
+    await_held(place.servers, group, {place.t0: (5, "k2k_1.1")})
+    decisions = [place.seen(name, 8) for name in (group, other)]
+    pending = open_offset_transaction(place.servers, group, {place.t0: 30})
+    report = committer.commit(decisions, SECOND)
+    pending.commit_transaction(SECONDS)
+    await_held(place.servers, group, {place.t0: (30, "")})
+    assert report.committed == [other]
+    assert "are pending in an open transaction" in report.failed[group]
 
 
 def test_what_others_commit_after_the_look_stays_too(place: Place) -> None:

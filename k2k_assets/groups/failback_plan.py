@@ -230,6 +230,7 @@ class _Planner:
             offset >= 0
             and on_source
             and word is not FailbackDecision.MAY_REPEAT
+            and on_source.offset <= self._log_end(source, on_source.offset)
             and self._same(source, targets, on_source.offset, offset)
         ):
             return BackRow(source, found, on_source, on_source.offset, FailbackDecision.KEPT, False)
@@ -272,12 +273,18 @@ class _Planner:
         if offset < 0:
             is_unknown = state is TranslationState.UNKNOWN
             return NO_OFFSET, FailbackDecision.UNKNOWN if is_unknown else FailbackDecision.NOT_REPLICATED, 0
+        # Behind it lie other records than were copied, which nobody has read on the target.
+        offset = min(offset, self._log_end(source, offset))
         if offset < ends.start:
             return ends.start, FailbackDecision.EXPIRED, again
         if state is TranslationState.AHEAD:
             return min(offset, ends.end), FailbackDecision.AHEAD, again
         repeats = state is TranslationState.MAY_REPEAT or self._may_repeat(source, found)
         return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT, again
+
+    def _log_end(self, source: TopicPartition, otherwise: int) -> int:
+        """Up to where the source's log is the one that was copied, if that is known."""
+        return (self.pipe.copied.source_logs or {}).get(source, otherwise)
 
     def _back(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -116,6 +117,11 @@ class FollowedMappings:
         }
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
         return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
+
+    def committed(self) -> dict[TopicPartition, CommitRecord]:
+        """The newest commit record of each source partition in `mapped`."""
+        newest = self._live.copied()
+        return {tp: newest[source] for tp, source in self.mapped.items() if source in newest}
 
     @property
     def records_read(self) -> int:

@@ -17,6 +17,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.groups import Answer, translate_groups
 from k2k_assets.translation.other_way import OtherWay
+from k2k_assets.translation.source_logs import SourceLogs
 
 _FAR = 2**62
 
@@ -79,6 +80,7 @@ class PositionTranslator:
         self._one_mapping = pipeline.error_handling.on_multiple_target_committed_offsets == "fail"
         self._patience = patience
         self._mappings = FollowedMappings(pipeline, source, target, self._one_mapping, patience, may_use)
+        self._logs = SourceLogs(pipeline, source)
         # Where records are written on the target as well, this tells which of them a group has read.
         self._both_sides = BothSides(pipeline, source, target, self._mappings)
 
@@ -105,7 +107,7 @@ class PositionTranslator:
         copied = self._mappings.cut()
         # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
         source_ends, without_end = self._source.led_offsets(self._mappings.mapped, self._pipeline.readable_end)
-        source_logs, without_log = self._source.led_offsets(source_ends, "latest")
+        source_logs, without_log = self._logs.ends(source_ends, self._mappings.committed())
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),

@@ -81,9 +81,13 @@ class ClusterOffsets(Connection):
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leader epoch at the end of each partition; partitions that do not exist, or have none, are left out."""
         ends = self._list_all(dict.fromkeys(partitions, _SPECS["latest"][0]))
-        return {
-            tp: end.leader_epoch for tp, end in ends.items() if end.leader_epoch is not None and end.leader_epoch >= 0
-        }
+        return _epochs(ends)
+
+    def led_ends(self, partitions: Iterable[TopicPartition]) -> tuple[LedOffsets, dict[TopicPartition, int]]:
+        """The answers of `led_offsets` of the high watermarks, and the leader epoch at each; arguments as there."""
+        spec, isolation = _SPECS["latest"]
+        found, offline = self._list(dict.fromkeys(partitions, spec), isolation, all_needed=False, patience=0)
+        return LedOffsets(_offsets(found), offline), _epochs(found)
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> int | None:
         """The first offset whose record is not older than a time; the last stable offset if there is no such record.
@@ -191,6 +195,11 @@ class ClusterOffsets(Connection):
 
 def _offsets(answers: Mapping[TopicPartition, ListOffsetsResultInfo]) -> dict[TopicPartition, int]:
     return {tp: int(found.offset) for tp, found in answers.items()}
+
+
+def _epochs(answers: Mapping[TopicPartition, ListOffsetsResultInfo]) -> dict[TopicPartition, int]:
+    epochs = {tp: found.leader_epoch for tp, found in answers.items()}
+    return {tp: epoch for tp, epoch in epochs.items() if epoch is not None and epoch >= 0}
 
 
 def _of_records(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

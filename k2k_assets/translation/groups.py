@@ -74,9 +74,9 @@ class CopiedAtCut:
         ends: Log start and last stable offset of each target partition.
         topic_ids: Ids of the target topics; runs into other ids are never used.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
-        source_logs: High watermark of each source partition, read after the positions. A position beyond it belongs to
-            a former log (truncated, or created anew), and has no translation. None: no such check. Partitions without a
-            leader are missing and are not checked either.
+        source_logs: Up to where each source partition is the one that was copied (`SourceLogs.ends`), read after the
+            positions. A position beyond it belongs to another log (cut off, or created anew), and has no translation.
+            None: no such check. Partitions without a leader are missing and are not checked either.
         offline_partitions: Target partitions without a leader, with the reason; positions in them are unknown.
     """
 

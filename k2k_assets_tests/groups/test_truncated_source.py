@@ -1,0 +1,93 @@
+"""Groups of a source that lost records in an unclean election, and grew again: other records have their offsets now.
+
+```
+ source, copied     0 ... 39  40 ... 99       40 to 99 were lost in the election
+ source, today      0 ... 39  40 ... 139      40 to 139 are other records
+```
+
+A group that stands above 40 has read other records than those that were copied: its position has no translation. One
+that has read copies of lost records on the target has read nothing that lies behind 40 today: it goes back to 40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups.failback_view import failback_plans
+from k2k_assets.groups.mapper import sync_once
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker import Broker
+from k2k_assets_tests.support.brokers.groups import commit, held
+from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.brokers.lossy_source import LossySource
+from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One of this file's own."""
+    own = Broker("source", tmp_path_factory.mktemp("source") / "broker")
+    own.start()
+    yield own
+    own.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copied", [True, False], ids=["copied to the end", "copied before the loss only"])
+def test_positions_above_the_cut_mean_nothing_any_more(
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, copied: bool
+) -> None:
+    source, target = LossySource(broker), clusters.target_servers
+    topic, prefix = create_topic(source.servers, unique("orders")), unique("readers")
+    at = TopicPartition(topic, 0)
+    path = write_pipeline(
+        tmp_path,
+        source.servers,
+        target,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}.*"},
+        consumer={"group.id": unique("k2k")},
+    )
+    pipeline = load_pipeline([path])
+    source.write(topic, "kept", 40)
+    source.mark(topic)
+    if not copied:
+        copy(pipeline)
+    source.write(topic, "lost", 60)
+    if copied:
+        copy(pipeline)
+    source.lose()
+    source.write(topic, "new", 100)
+
+    forth = {position: f"{prefix}-forth-{position}" for position in (20, 40, 60, 100)}
+    for position, group in forth.items():
+        commit(source.servers, group, {at: position})
+    result = sync_once(pipeline)
+    said = {position: result.lines(group)[0].decision.value for position, group in forth.items()}
+    stands = {position: held(target, group).get(at, (None, ""))[0] for position, group in forth.items()}
+    if copied:
+        assert said == {20: "exact", 40: "exact", 60: "unknown", 100: "unknown"}
+        assert stands == {20: 20, 40: 40, 60: None, 100: None}
+    else:
+        assert said == {20: "exact", 40: "exact", 60: "ahead", 100: "ahead"}
+
+    back = {position: f"{prefix}-back-{position}" for position in (20, 40, 60, 100)}
+    for position, group in back.items():
+        if position <= 40 or copied:
+            commit(target, group, {at: position}, "of an application")
+    with both_clusters(pipeline) as (here, there):
+        plans = {plan.group: plan.rows[0] for plan in failback_plans(pipeline, here, there)}
+    planned = {p: (plans[g].decision.value, plans[g].offset) for p, g in back.items() if g in plans}
+    # A group that has read lost copies has read nothing of what lies behind the cut-off on the source today.
+    behind = {60: ("exact", 40), 100: ("exact", 40)} if copied else {}
+    assert planned == {20: ("exact", 20), 40: ("exact", 40), **behind}

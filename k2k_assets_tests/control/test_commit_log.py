@@ -159,6 +159,16 @@ def test_somebody_elses_open_transaction_is_named_or_waited_for(
             starts_from_what_was_read(hanging, clusters, lenient, topic, caplog)
 
 
+def test_the_commit_topic_is_read_for_as_long_as_the_file_says(clusters: KafkaSandbox, make: Make) -> None:
+    topic = create_topic(clusters.source_servers, unique("blocked"))
+    copy(make([topic], "disabled"))
+    pipeline = make([topic], "disabled", timeout=1.5)
+    hanging = OpenTransaction(clusters.target_servers, commit_topic(pipeline), [(b"?", b"?")])
+    with both_clusters(pipeline) as (source, target), pytest.raises(CommitLogBlocked, match=r"its end within 1\.5 s"):
+        read_commit_log(pipeline, source.cluster_id(), target)
+    hanging.abort()
+
+
 def waits_for_the_end_of(
     hanging: OpenTransaction, clusters: KafkaSandbox, pipeline: Pipeline, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,6 +18,7 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.pipeline.files import TUTORIAL
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
@@ -38,10 +39,85 @@ MAPPER_ONLY = {
 }
 
 
+WHOLE_EXAMPLE = """\
+name: "offset-mapping-production"
+license:
+  token: "<your-license-token>"
+  acceptEula: true
+features:
+  autoCreateControlTopics: enabled
+  applyMappingsGuard: enabled
+source:
+  kafka:
+    common:
+      "bootstrap.servers": "source-kafka:9092"
+    admin:
+target:
+  kafka:
+    common:
+      "bootstrap.servers": "target-kafka:9093"
+    consumer:
+    producer:
+    admin:
+groups:
+  pollInterval: "5 seconds"
+  consumerGroups: "^my-app-.*"
+  offsetGuardPrefix: "k2k_"
+offsetMapping:
+  topic: "__k2k_offset_mappings"
+  retention:
+    time: "topic"
+    count: 1000
+    schedule: "5 minutes"
+metrics:
+  prefix:
+    targetConsumer: "k2k.offsetmapping.consumer.control."
+    targetProducer: "k2k.offsetmapping.producer."
+    offsetMappingApp: "k2k.offsetmapping."
+  kafka:
+    topic: "__k2k_metrics"
+topicCreation:
+  control:
+    common:
+      partitions: 3
+      replication: 3
+      config:
+        "min.insync.replicas": "2"
+    offsetMapping:
+      partitions: 6
+      replication: 3
+      config:
+        "cleanup.policy": "delete"
+        "retention.ms": "604800000"
+    metrics:
+      partitions: 3
+      replication: 3
+      config:
+        "cleanup.policy": "delete"
+        "retention.ms": "2592000000"
+configuration:
+  autoControlTopicCreationCheckDelay: "750 milliseconds"
+  autoControlTopicCreationMaxAttempts: 10
+errorHandling:
+  onMultipleTargetCommittedOffsets: fail
+  onActiveConsumerGroupCommit: fail
+"""
+
+
 def write(directory: Path, document: object) -> Path:
     path = directory / f"{unique('mapper')}.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
+
+
+def test_the_whole_example_of_k2ks_page_loads_as_it_stands_alone_and_over_a_replicators_file(tmp_path: Path) -> None:
+    over, base = tmp_path / "mapper.yaml", tmp_path / "replicator.yaml"
+    over.write_text(WHOLE_EXAMPLE)
+    base.write_text(TUTORIAL)
+    for pipeline in (load_mapper_pipeline([over]), load_pipeline([base, over])):
+        assert pipeline.warnings == ()
+        assert pipeline.groups.consumer_groups == "^my-app-.*"
+        assert pipeline.topic_creation.control_topic("offset_mapping").partitions == 6
 
 
 def test_a_file_for_the_mapper_alone_is_enough(tmp_path: Path) -> None:

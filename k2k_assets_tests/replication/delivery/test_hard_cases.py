@@ -212,10 +212,11 @@ def test_commit_and_assignment_may_share_a_topic(clusters: KafkaSandbox, make: M
 
 @MODES
 def test_a_commit_has_no_more_records_than_the_file_says(clusters: KafkaSandbox, make: Make, mode: str) -> None:
+    """By records; batches go whole, and small ones together."""
     topic = create_topic(clusters.source_servers, unique("many"))
-    for _ in range(10):  # each a batch
-        produce(clusters.source_servers, topic, [b"a"] * 10)
-    pipeline = make([topic], mode, coordination={"commit": {"topic": unique("commits"), "batchSize": 20}})
+    produce(clusters.source_servers, topic, [b"a"] * 100)
+    commit = {"topic": unique("commits"), "batchSize": 20}
+    pipeline = make([topic], mode, coordination={"commit": commit}, transport={"form": "records"})
     assert copy(pipeline).stopped == {}
     positions = [record.position for record in commit_records(pipeline, clusters.target_servers)]
     assert (min(positions), max(positions)) == (0, 100)

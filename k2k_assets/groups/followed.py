@@ -26,6 +26,7 @@ from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
+from k2k_assets.translation.other_pipelines import OtherPipeline, OtherSources
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` if a permission is missing on some source topics or target topics."""
@@ -50,6 +51,7 @@ class FollowedMappings:
         mapped: The mapped source partitions, with the topic ids that the source had at the last look.
         known: All source partitions that are mapped or copied, including those of topics that were created anew since.
         routing: The routing, as known at the last look.
+        others: Source topics that other pipelines copy into the same target topics, as known at the last look.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
@@ -71,6 +73,7 @@ class FollowedMappings:
         self.mapped: dict[TopicPartition, SourcePartition] = {}
         self.known: frozenset[TopicPartition] = frozenset()
         self.routing = pipeline.routing
+        self.others: OtherSources = {}
         self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
         try:
             self._live.catch_up((), patience)
@@ -85,14 +88,15 @@ class FollowedMappings:
         """Looks which source partitions are mapped; the caller reads positions after this and before `cut`.
 
         Returns:
-            The mapped topics, including those that were created anew since.
+            The mapped topics, including those that were created anew since, and the topics of `others`.
 
         Raises:
             ClusterUnreachable: The source does not answer.
         """
         self.mapped, self.routing = self._seen()
         self.known = frozenset(TopicPartition(source.topic, source.partition) for source in self._live.sources())
-        return {tp.topic for tp in self.known}
+        self.others = self._beside()
+        return {tp.topic for tp in self.known} | {topic for sources in self.others.values() for topic in sources}
 
     def cut(self) -> CopiedAtCut:
         """Takes a cut: the copied partitions now, without `source_ends`. Then `map_of` returns maps at this cut.
@@ -104,8 +108,10 @@ class FollowedMappings:
         """
         found = self._live.catch_up(_targets(self.routing, (tp.topic for tp in self.mapped)), self._patience)
         mapped, routing = self._seen()
-        if (mapped, routing) != (self.mapped, self.routing):
+        others = self._beside()
+        if (mapped, routing, others) != (self.mapped, self.routing, self.others):
             topics = {tp.topic for tp in {*mapped, *self.mapped} if mapped.get(tp) != self.mapped.get(tp)}
+            topics |= {target for target in {*others, *self.others} if others.get(target) != self.others.get(target)}
             raise Changed(
                 f"{self._source}: partitions began to be copied, or topics were deleted or created anew, while "
                 f"positions were looked at ({', '.join(sorted(topics)[:5]) or 'where records go'}). Try again"
@@ -173,6 +179,18 @@ class FollowedMappings:
             if source.topic in known and known[source.topic].topic_id == source.topic_id
         }
         return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
+
+    def _beside(self) -> OtherSources:
+        own = {source.topic for source in self._live.sources()}
+        found = {
+            target: {
+                topic: OtherPipeline(record.group, record.pipeline, record.target_topic_id)
+                for topic, record in self._live.others_into(target).items()
+                if topic not in own
+            }
+            for target in _targets(self.routing, (tp.topic for tp in self.mapped))
+        }
+        return {target: sources for target, sources in found.items() if sources}
 
 
 def _targets(routing: Routing, topics: Iterable[str]) -> list[str]:

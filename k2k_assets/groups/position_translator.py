@@ -16,6 +16,7 @@ from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.groups import Answer, translate_groups
+from k2k_assets.translation.other_pipelines import unknown_beside_others, without_others
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.source_logs import SourceLogs
 
@@ -85,7 +86,9 @@ class PositionTranslator:
         self._both_sides = BothSides(pipeline, source, target, self._mappings)
 
     def refresh(self) -> set[str]:
-        """The mapped source topics; the caller reads positions in them after this and before `translate`.
+        """Topics of the source; the caller reads positions in them after this and before `translate`.
+
+        They are the mapped ones, and those that other pipelines copy into the same target topics.
 
         Raises:
             ClusterUnreachable: The source does not answer.
@@ -115,14 +118,16 @@ class PositionTranslator:
         )
         self._both_sides.catch_up(self._mappings.mapped.values(), self._patience)
         other_way = self._both_sides.other_way
+        own = without_others(groups, self._mappings.others)
         answers = translate_groups(
-            groups,
+            own,
             lambda tp, lowest, _: self._mappings.map_of(tp, lowest),
             self._mappings.routing,
             copied,
             self._pipeline.groups.offset_guard_prefix,
             other_way,
         )
+        beside = unknown_beside_others(answers, groups, self._mappings.others, copied.topic_ids)
         if self._one_mapping:
             ensure_one_mapping_each(answers, self._mappings.mapped, self._mappings.others_of, self._target)
         # Records that were mapped after L was taken can be read by now.
@@ -136,8 +141,9 @@ class PositionTranslator:
             source_ends,
             ends,
             offline,
-            self._not_begun(groups),
-            unproven={at: why for at, target in unknown.items() if (why := self._both_sides.why_unknown(target))},
+            self._not_begun(own),
+            unproven={at: why for at, target in unknown.items() if (why := self._both_sides.why_unknown(target))}
+            | beside,
             repeated_back=frozenset(
                 at for at, (target, _) in shared.items() if other_way and not other_way.is_exactly_once(target)
             ),

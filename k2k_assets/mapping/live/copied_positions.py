@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
@@ -36,6 +36,7 @@ class CopiedPositions:
         self._follower = TopicFollower(topic, target, properties, committed_only=True)
         self._newest: NewestCommits[SourcePartition] = NewestCommits()
         self._others: dict[str, str] = {}
+        self._beside: dict[str, dict[str, CommitRecord]] = {}
         self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
@@ -53,13 +54,21 @@ class CopiedPositions:
         """Id of another source cluster that is copied to a target topic too; None if none is known."""
         return self._others.get(topic)
 
+    def others_into(self, topic: str) -> Mapping[str, CommitRecord]:
+        """The topics of the same source that other pipelines copy to a target topic, each with a record of theirs."""
+        return self._beside.get(topic, {})
+
     def close(self) -> None:
         """Closes the client."""
         self._follower.close()
 
     def _note_other(self, cluster: str, message: Message, where: str) -> None:
         with suppress(ValueError):  # it is no matter of this pipeline whether the record can be read
-            self._others[CommitRecord.parse(message.key(), message.value(), where).target_topic] = cluster
+            record = CommitRecord.parse(message.key(), message.value(), where)
+            if cluster != self._cluster:
+                self._others[record.target_topic] = cluster
+            else:
+                self._beside.setdefault(record.target_topic, {})[record.source.topic] = record
 
     def _take(self, batch: Iterable[Message]) -> None:
         for message in batch:
@@ -68,10 +77,8 @@ class CopiedPositions:
             where = f"{message.topic()}-{message.partition()}@{message.offset()}"
             try:
                 group, cluster, _ = parse_key(message.key(), where)
-                if cluster != self._cluster:
+                if cluster != self._cluster or self._group not in (group, ANY_GROUP):
                     self._note_other(cluster, message, where)
-                    continue
-                if self._group not in (group, ANY_GROUP):
                     continue
                 record = CommitRecord.parse(message.key(), message.value(), where)
             except ValueError as error:

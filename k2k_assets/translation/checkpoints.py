@@ -153,9 +153,10 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
-    logs = translator.source_logs(sources)
     exactly_once = translator.pipeline.features.exactly_once
-    source_ends = None if exactly_once else {tp: (logs or {}).get(tp, _FAR) for tp in sources}
+    now = {} if exactly_once else translator.source_ends(sources)
+    source_ends = None if exactly_once else {tp: now.get(tp, _FAR) for tp in sources}
+    logs = translator.source_logs(sources)
     return CopiedAtCut(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -30,6 +31,7 @@ from k2k_assets.translation.answers import PositionAnswers, both_ways_back, nowh
 from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
+from k2k_assets.translation.source_logs import SourceLogs
 
 PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
 """A pipeline, the path of its file, or the paths of the files that are merged into one."""
@@ -179,7 +181,8 @@ class OffsetTranslator:
         maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
         mapped_to = self.cut.stable.get(asked)
         if self.other_way is None or not any(self.other_way.concerns(mapping.source) for mapping in maps):
-            return _rows(asked, positions, on_source(self.routes, maps, target, positions, mapped_to))
+            rows = _rows(asked, positions, on_source(self.routes, maps, target, positions, mapped_to))
+            return self._before_cut_off(rows)
         stable = self.reverse_cut.stable if self.reverse_cut else {}
         # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
         end = self.end_of(topic, partition, reverse=True)
@@ -187,10 +190,36 @@ class OffsetTranslator:
         return _rows(asked, positions, answers)
 
     def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """High watermarks of source partitions that have a leader; None if the source did not answer."""
+        """Up to where source partitions are those that were copied (`SourceLogs.ends`), as far as they have a leader.
+
+        Returns:
+            None if the source did not answer.
+        """
         if not self.routes.source.starts:
             return None
-        return self.source.led_offsets(partitions, "latest").offsets
+        return SourceLogs(self.pipeline, self.source).ends(partitions, self._commit_records()).offsets
+
+    def source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """High watermarks of source partitions that have a leader; empty if the source did not answer."""
+        return self.source.led_offsets(partitions, "latest").offsets if self.routes.source.starts else {}
+
+    def _commit_records(self) -> dict[TopicPartition, CommitRecord]:
+        """The newest commit record of each source partition under its topic id of today."""
+        today = self.routes.source.ids
+        return {
+            record.source: record
+            for source, record in self.mappings.copied().items()
+            if today.get(source.topic) == source.topic_id
+        }
+
+    def _before_cut_off(self, rows: Iterable[TranslatedOffset]) -> list[TranslatedOffset]:
+        """Positions on the source; behind a cut-off lie other records than were copied, which nobody has read."""
+        at = [(row, TopicPartition(row.to_topic or "", row.to_partition or 0)) for row in rows]
+        logs = self.source_logs({place for row, place in at if row.to_offset is not None}) or {}
+        return [
+            row if row.to_offset is None else row._replace(to_offset=min(row.to_offset, logs.get(place, row.to_offset)))
+            for row, place in at
+        ]
 
     def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
         """The first offset whose record is not older than a time; the end of the log if there is no such record.
@@ -221,7 +250,7 @@ class OffsetTranslator:
         """
         asked = TopicPartition(topic, partition)
         if not reverse:
-            return (self.source_logs([asked]) or {}).get(asked)
+            return self.source_ends([asked]).get(asked)
         return self.target.led_offsets([asked], "latest").offsets.get(asked)
 
     def ensure_copied(self, topic: str, partition: int = 0) -> SourcePartition:

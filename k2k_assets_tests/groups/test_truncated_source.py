@@ -23,6 +23,7 @@ from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
+from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 from k2k_assets_tests.support.brokers.lossy_source import LossySource
@@ -91,3 +92,12 @@ def test_positions_above_the_cut_mean_nothing_any_more(
     # A group that has read lost copies has read nothing of what lies behind the cut-off on the source today.
     behind = {60: ("exact", 40), 100: ("exact", 40)} if copied else {}
     assert planned == {20: ("exact", 20), 40: ("exact", 40), **behind}
+
+    # Single positions are answered likewise.
+    there_and_back = {
+        reverse: [(row.state, row.to_offset) for row in translate_offsets(pipeline, topic, 0, forth, reverse=reverse)]
+        for reverse in (False, True)
+    }
+    if copied:
+        assert there_and_back[False] == [("exact", 20), ("exact", 40), ("unknown", None), ("unknown", None)]
+        assert there_and_back[True] == [("exact", 20), ("exact", 40), ("exact", 40), ("exact", 40)]

@@ -173,6 +173,17 @@ def both_ways_back(
     return answers or [nowhere(len(positions))]
 
 
+def before_cut_off(answer: PositionAnswers, source_logs: Mapping[TopicPartition, int]) -> PositionAnswers:
+    """Positions on the source, at most where its log was cut off: nobody has read what lies behind that today.
+
+    Args:
+        answer: The positions in one source partition.
+        source_logs: As of `SourceLogs.ends`.
+    """
+    end = source_logs.get(answer.place) if answer.place else None
+    return answer if end is None else answer._replace(offsets=np.minimum(answer.offsets, end))
+
+
 def nowhere(count: int) -> PositionAnswers:
     """The answers for positions of a partition that is not replicated."""
     states = np.full(count, TranslationState.NOT_REPLICATED, dtype=np.uint8)

@@ -19,13 +19,16 @@ from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, Stru
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
+from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
 
 _NUMBERS = (ShortType, IntegerType, LongType)
@@ -42,7 +45,7 @@ class FrameIndex:
         root: Directory of the index, which every executor must be able to read.
         manifest: Manifest of the version.
         routes: The routes of the pipeline.
-        source_logs: High watermark of each source partition; empty if the source does not answer.
+        source_logs: Up to where each source partition is the one that was copied; empty if the source does not answer.
     """
 
     root: IndexRoot
@@ -83,8 +86,17 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
-        logs = reachable.led_offsets(known.source.starts, "latest").offsets if reachable and not reverse else {}
+        logs = _source_logs(found, reachable, manifest, known) if reachable else {}
     return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
+
+
+def _source_logs(pipeline: Pipeline, source: Cluster, manifest: Manifest, known: Routes) -> dict[TopicPartition, int]:
+    copied = {
+        TopicPartition(each.topic, each.partition): each
+        for each in manifest.positions
+        if known.source.ids.get(each.topic) == each.source_topic_id
+    }
+    return SourceLogs(pipeline, source).ends(known.source.starts, copied).offsets
 
 
 def copied_last(manifest: Manifest) -> dict[str, str]:

@@ -26,7 +26,7 @@ from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.index.roots import IndexRoot
-from k2k_assets.translation.answers import PositionAnswers, nowhere, on_source, on_target
+from k2k_assets.translation.answers import PositionAnswers, before_cut_off, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 
 ASKED = ("topic", "partition", "offset")
@@ -98,7 +98,7 @@ class FrameTask:
         manifest: Manifest of the version.
         routes: The routes of the pipeline.
         reverse: Whether to translate from the target back to the source.
-        source_logs: High watermarks on the source; a position beyond one belongs to a former log.
+        source_logs: Up to where source partitions are those that were copied; what lies beyond is of another log.
     """
 
     root: IndexRoot
@@ -138,7 +138,8 @@ class FrameTask:
             return [nowhere(len(positions))]
         today = set(self.routes.source.ids.items())
         sources = [s for s in self._maps.sources.get(target, ()) if (s.topic, s.topic_id) in today]
-        return on_source(self.routes, [self._maps.map_of(source) for source in sources], target, positions)
+        found = on_source(self.routes, [self._maps.map_of(source) for source in sources], target, positions)
+        return [before_cut_off(answer, self.source_logs) for answer in found]
 
     def _joined(
         self, batch: pa.RecordBatch, rows: list[NDArray[np.int64]], answers: list[PositionAnswers]

@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, render
@@ -41,6 +41,25 @@ _WHOLE = 2**62
 _NOT_KNOWN = 0
 
 
+class CopyEnd(Protocol):
+    """How far a partition is copied, as in `CommitRecord`."""
+
+    @property
+    def position(self) -> int:
+        """Next source offset to copy."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Leader epoch of the last record copied; None if unknown."""
+        ...
+
+    @property
+    def epoch_end(self) -> int | None:
+        """Offset after the last record copied, where `leader_epoch` holds; None if that is the position."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A question to the leader of a partition: does its log have the record before `position`, of epoch `epoch`?"""
@@ -63,12 +82,12 @@ class SourceLogs:
         self._source = source
         self._answers: dict[TopicPartition, tuple[_Asked, int]] = {}
 
-    def ends(self, partitions: Iterable[TopicPartition], copied: Mapping[TopicPartition, CommitRecord]) -> LedOffsets:
+    def ends(self, partitions: Iterable[TopicPartition], copied: Mapping[TopicPartition, CopyEnd]) -> LedOffsets:
         """The offset up to which each log is the one that was copied: its end, or where it was cut off since.
 
         Args:
             partitions: Partitions of the source.
-            copied: The newest commit record of each, as far as they are copied.
+            copied: How far each is copied: its newest commit record.
 
         Returns:
             The offsets; 0 where the source could not be asked in time. Partitions without a leader are offline.
@@ -126,7 +145,7 @@ class SourceLogs:
         return found
 
 
-def _end_of_epoch(record: CommitRecord) -> int:
+def _end_of_epoch(record: CopyEnd) -> int:
     """The offset after the last record that was copied, where the leader epoch of the commit record holds."""
     return record.position if record.epoch_end is None else record.epoch_end
 

@@ -27,7 +27,14 @@ from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.translation.answers import PositionAnswers, both_ways_back, nowhere, on_source, on_target
+from k2k_assets.translation.answers import (
+    PositionAnswers,
+    before_cut_off,
+    both_ways_back,
+    nowhere,
+    on_source,
+    on_target,
+)
 from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
@@ -181,8 +188,9 @@ class OffsetTranslator:
         maps = [self.mappings.map_of(source, 0) for source in self.partitions_of(sources)]
         mapped_to = self.cut.stable.get(asked)
         if self.other_way is None or not any(self.other_way.concerns(mapping.source) for mapping in maps):
-            rows = _rows(asked, positions, on_source(self.routes, maps, target, positions, mapped_to))
-            return self._before_cut_off(rows)
+            found = on_source(self.routes, maps, target, positions, mapped_to)
+            logs = self.source_logs({answer.place for answer in found if answer.place}) or {}
+            return _rows(asked, positions, [before_cut_off(answer, logs) for answer in found])
         stable = self.reverse_cut.stable if self.reverse_cut else {}
         # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
         end = self.end_of(topic, partition, reverse=True)
@@ -211,15 +219,6 @@ class OffsetTranslator:
             for source, record in self.mappings.copied().items()
             if today.get(source.topic) == source.topic_id
         }
-
-    def _before_cut_off(self, rows: Iterable[TranslatedOffset]) -> list[TranslatedOffset]:
-        """Positions on the source; behind a cut-off lie other records than were copied, which nobody has read."""
-        at = [(row, TopicPartition(row.to_topic or "", row.to_partition or 0)) for row in rows]
-        logs = self.source_logs({place for row, place in at if row.to_offset is not None}) or {}
-        return [
-            row if row.to_offset is None else row._replace(to_offset=min(row.to_offset, logs.get(place, row.to_offset)))
-            for row, place in at
-        ]
 
     def offset_at(self, topic: str, partition: int, timestamp: int, *, reverse: bool = False) -> int:
         """The first offset whose record is not older than a time; the end of the log if there is no such record.

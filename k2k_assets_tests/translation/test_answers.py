@@ -15,7 +15,7 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
-from k2k_assets.translation.answers import PositionAnswers, on_source, on_target
+from k2k_assets.translation.answers import PositionAnswers, before_cut_off, on_source, on_target
 from k2k_assets.translation.routes import Routes, Standing, newest_ids, routes
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 from k2k_assets_tests.support.memory.offset_model import target
@@ -133,3 +133,11 @@ def test_a_target_topic_that_does_not_exist() -> None:
 def test_of_a_topic_that_was_created_anew_the_id_that_was_copied_last_counts() -> None:
     old, new = SourcePartition("c", "s", "old", 1), SourcePartition("c", "s", "new", 0)
     assert newest_ids([(new, (2, 1)), (old, (1, 9))]) == {"s": "new"}
+
+
+def test_on_the_way_back_nothing_lies_behind_a_cut_off() -> None:
+    place = TopicPartition("s", 0)
+    answer = PositionAnswers(place, np.array([3, 4, 9, -1]), np.zeros(4, np.uint8))
+    assert before_cut_off(answer, {place: 4}).offsets.tolist() == [3, 4, 4, -1]
+    assert before_cut_off(answer, {TopicPartition("s", 1): 4}) is answer
+    assert before_cut_off(answer._replace(place=None), {place: 4}).offsets.tolist() == [3, 4, 9, -1]

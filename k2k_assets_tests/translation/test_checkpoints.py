@@ -42,6 +42,7 @@ def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_pa
             ensure_copied=lambda topic: source,
             partitions_of=lambda topics: [source],
             source_logs=lambda partitions: {S0: 4},
+            source_ends=lambda partitions: {S0: 4},
         )
         found = checkpoint(cast("OffsetTranslator", known), {S0: 1})
         assert found.complete is not bool(offline_partitions)

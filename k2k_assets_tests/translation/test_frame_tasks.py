@@ -128,6 +128,12 @@ def test_beyond_the_log_of_the_source_nobody_knows(tmp_path: Path) -> None:
     assert [row[6:] for row in rows] == [(113, "ahead"), (None, "unknown")]
 
 
+def test_on_the_way_back_the_log_of_the_source_ends_where_it_was_cut_off(tmp_path: Path) -> None:
+    task = replace(_task(tmp_path, [RECORD], reverse=True), source_logs={TopicPartition("s", 0): 3})
+    rows = _run(task, [("t", 0, 102, ""), ("t", 0, 112, "")])
+    assert [row[6:] for row in rows] == [(2, "exact"), (3, "exact")]
+
+
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
     task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])

@@ -56,6 +56,8 @@ class NotedPosition(_Model):
     target_began: int | None = Field(
         default=None, description="target offset at which copying began behind an adopted copy, if there is one"
     )
+    leader_epoch: int | None = Field(default=None, description="leader epoch of the last record copied, if it is known")
+    epoch_end: int | None = Field(default=None, description="offset where that epoch holds; none: the position")
     generation: int = Field(default=-1, description="of the instance that wrote it; older releases did not note it")
     sequence: int = Field(default=-1, description="rises with each position of a generation")
 

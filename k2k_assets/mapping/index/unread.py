@@ -155,6 +155,8 @@ def _positions(pipeline: Pipeline, target: Cluster, source_cluster: str) -> list
             began=record.began,
             log_start=record.log_start,
             target_began=record.target_began,
+            leader_epoch=record.leader_epoch,
+            epoch_end=record.epoch_end,
             generation=record.generation,
             sequence=record.sequence,
         )

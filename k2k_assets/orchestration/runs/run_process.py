@@ -13,8 +13,9 @@ from pathlib import Path
 import dagster as dg
 
 from k2k_assets.core.digest import digest
+from k2k_assets.orchestration.runs.run_tags import HIDDEN
 
-PROCESS_TAG = "k2k/process"
+PROCESS_TAG = f"{HIDDEN}process"
 _PROC = Path("/proc")
 # After the name in parentheses: state is field 3 of `proc_pid_stat`, the start time in clock ticks field 22.
 _STATE, _START = 3 - 3, 22 - 3

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import dagster as dg
-from dagster._core.storage.tags import MAX_RETRIES_TAG
+from dagster._core.storage.tags import HIDDEN_TAG_PREFIX, MAX_RETRIES_TAG
 
+HIDDEN = f"{HIDDEN_TAG_PREFIX}k2k/"
+"""How tags begin that only sensors read: Dagster's pages do not show them."""
 WINDOW_TAG = "k2k/window_seconds"
-WORKED_TAG = "k2k/worked"
+WORKED_TAG = f"{HIDDEN}worked"
 
 
 def asked_for_by_sensor(tags: Mapping[str, str]) -> dict[str, str]:

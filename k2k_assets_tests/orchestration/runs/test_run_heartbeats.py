@@ -15,7 +15,7 @@ from k2k_assets.orchestration.hooks import Copy, CopyResults, Hooks
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.orchestration.runs.run_heartbeats import heartbeats_until_copying, run_heartbeats
-from k2k_assets.orchestration.runs.run_process import is_gone
+from k2k_assets.orchestration.runs.run_process import PROCESS_TAG, is_gone
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, PartitionClaimed
 from k2k_assets.sandbox import KafkaSandbox
@@ -87,6 +87,6 @@ def test_a_run_without_end_tells_that_it_lives_before_anything_else(clusters: Ka
     assert seen == [result.run_id]
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
-    assert "k2k/process" in run.tags
+    assert PROCESS_TAG in run.tags
     assert not is_gone(run)
     wait_until(lambda: _heard(clusters, pipeline) == [], PATIENCE, "its end")

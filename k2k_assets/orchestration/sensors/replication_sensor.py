@@ -28,7 +28,12 @@ from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.runs.run_tags import window_tags
 from k2k_assets.orchestration.sensors.commit_log_report import commit_log_report
 from k2k_assets.orchestration.sensors.lateness import lateness_events
-from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
+from k2k_assets.orchestration.sensors.mappings_decision import (
+    MappingsFacts,
+    decide_mappings,
+    lacks_partitions,
+    silent_runs,
+)
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncDecision, decide_sync
 from k2k_assets.orchestration.sensors.observation import Observation, observe
@@ -181,9 +186,11 @@ def _mappings_request(
             interval=pipeline.index.interval.total_seconds(),
             unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names, _mappings(pipeline, seen))),
             running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock, silent),
+            lacks=lacks_partitions(seen.mappings, seen.positions),
             last_run=last.run_id,
             # One that died has brought nothing: the next one does not wait for the interval.
             last_ended=None if last.run_id in silent else last.ended,
+            last_good=last.good,
         )
     )
     if decision is not None:

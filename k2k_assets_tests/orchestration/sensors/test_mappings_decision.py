@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from k2k_assets.coordination.liveness import LastSign
-from k2k_assets.orchestration.sensors.mappings_decision import MappingsFacts, decide_mappings, silent_runs
+from k2k_assets.orchestration.sensors.mappings_decision import (
+    MappingsFacts,
+    Positions,
+    decide_mappings,
+    lacks_partitions,
+    silent_runs,
+)
 
 BEHIND = MappingsFacts(now=1000.0, behind=True, interval=600.0, last_run="m1", last_ended=400.0)
 
@@ -17,6 +25,29 @@ def test_an_index_that_is_behind_is_brought_up_to_date_each_interval() -> None:
 def test_one_at_a_time_and_only_where_there_is_something_new() -> None:
     assert decide_mappings(BEHIND.model_copy(update={"running": "m2"})) is None
     assert decide_mappings(BEHIND.model_copy(update={"behind": False})) is None
+
+
+def test_an_index_that_lacks_partitions_learns_of_them_soon() -> None:
+    """Unless the last run has failed: the next one would fail likewise."""
+    lacks = BEHIND.model_copy(update={"lacks": True, "last_good": True, "now": 460.0})
+    assert decide_mappings(lacks) == "mappings-after-m1"
+    assert decide_mappings(lacks.model_copy(update={"now": 459.0})) is None
+    assert decide_mappings(lacks.model_copy(update={"last_good": False})) is None
+    assert decide_mappings(lacks.model_copy(update={"interval": 10.0, "now": 410.0})) == "mappings-after-m1"
+
+
+@pytest.mark.parametrize(
+    ("mappings", "positions", "lacks"),
+    [
+        ({"a": [5, None], "b": [0]}, {"a": [9, None], "b": [0]}, False),
+        ({"a": [5, None], "b": [0]}, {"a": [9, 0], "b": [0]}, True),
+        ({"a": [5]}, {"a": [5], "new": [0]}, True),
+        ({"a": [None]}, {"a": [5]}, False),
+    ],
+    ids=["all are known", "a new partition", "a new topic", "it cannot be read, or there is none"],
+)
+def test_what_an_index_lacks(mappings: dict[str, Positions], positions: dict[str, Positions], lacks: bool) -> None:
+    assert lacks_partitions(mappings, positions) is lacks
 
 
 def test_mappings_without_a_good_verdict_are_checked_again_each_interval() -> None:

@@ -14,8 +14,6 @@ from confluent_kafka import KafkaError, KafkaException, Uuid
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.kafka.cluster import Cluster
 
-TOPIC_ID = Uuid(1, 2)
-
 
 class Asked(Cluster):
     """A cluster that answers by a script: an error code, or None for the description.
@@ -39,7 +37,8 @@ class Asked(Cluster):
 def _future(name: str, code: int | None) -> Future[Any]:
     future: Future[Any] = Future()
     if code is None:
-        future.set_result(SimpleNamespace(name=name, topic_id=TOPIC_ID, partitions=[object()]))
+        # Nobody else may hold the id: a reference too many is taken for the client's leak, and freed.
+        future.set_result(SimpleNamespace(name=name, topic_id=Uuid(1, 2), partitions=[object()]))
     else:
         future.set_exception(KafkaException(KafkaError(code)))
     return future

@@ -104,7 +104,7 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
             wait_until(lambda: health(address)[0] == 503, 60, "the stop to show")
             assert health(address)[1]["stopped"] == {bad: "source-deleted"}
             assert health(address, "/ready")[0] == 200, "the others are copied on"
-            assert scraped(address)["k2k_partition_stopped", bad, "0"] == 1
+            wait_until(lambda: scraped(address)["k2k_partition_stopped", bad, "0"] == 1, 30, "the stop to be counted")
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
         assert collector.sum_of("k2k.records") == 2 * FIRST + MORE + 1 == len(read_all(target, good)) + 1

@@ -60,6 +60,8 @@ class ModelCluster:
         if log is None:
             return (UNKNOWN_TOPIC_ID if version > JOINING_PRODUCE else UNKNOWN_TOPIC), NOTHING
         header = header_of(content)
+        if header.is_transactional and log.is_stale(header.producer_id, header.epoch):
+            return STALE_EPOCH, NOTHING
         if header.is_transactional and not log.has_open(header.producer_id, header.epoch):
             producer = Producer(header.producer_id, header.epoch)
             log.begin_verification(header, joins=version >= JOINING_PRODUCE)

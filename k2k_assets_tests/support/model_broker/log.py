@@ -131,6 +131,11 @@ class ModelLog:
         known = self.producers.get(producer_id)
         return known is not None and known.open_from is not None and known.epoch == epoch
 
+    def is_stale(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has written here under a later epoch."""
+        known = self.producers.get(producer_id)
+        return known is not None and epoch < known.epoch
+
     def begin_verification(self, header: Header, joins: bool) -> None:
         """Notes that a batch has to be verified, because its producer has no transaction open here."""
         found = self.verifications.setdefault(header.producer_id, Verification(header.epoch, header.sequence, joins))

@@ -67,9 +67,11 @@ def parse_table(text: str, name: str) -> AdoptedTable:
     text = text.removeprefix("\ufeff")  # by which some programs begin a file in UTF-8
     first = next((line for line in text.splitlines() if line.strip()), "")
     if "," in first and ":" not in first and not first.lstrip().startswith(("[", "{")):
-        return AdoptedTable(
-            _positions(csv.DictReader(io.StringIO(text.strip()), skipinitialspace=True), name), None, name
-        )
+        rows = csv.DictReader(io.StringIO(text.strip(), newline=None), skipinitialspace=True)
+        try:
+            return AdoptedTable(_positions(rows, name), None, name)
+        except csv.Error as error:
+            raise Refused(f"{name} cannot be read as CSV: {error}") from None
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:

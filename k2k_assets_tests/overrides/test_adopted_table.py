@@ -6,7 +6,7 @@ import json
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k2k_assets.core.errors import Refused
@@ -59,6 +59,7 @@ def test_all_forms_say_the_same(text: str) -> None:
         ("topic,partition,offset\norders,x,1\n", "'partition' is no whole number from 0"),
         ("topic,partition,offset\norders,0,1\norders,0,2\n", "row 2: orders-0 comes twice"),
         ("topic,partition,offset,target offset\norders,0,1,x\n", "'target offset' is no whole number from 0"),
+        ("topic,partition,offset\norders,0," + "1" * 200_000, "cannot be read as CSV: field larger than"),
         ("orders: [", "neither CSV nor YAML nor JSON"),
         ("just words", "has no rows"),
         (DESCRIBED + "---\n" + DESCRIBED, "holds 2 documents; wanted: those of one pipeline"),
@@ -71,7 +72,13 @@ def test_what_cannot_be_read_is_named_with_its_row(text: str, said: str) -> None
     assert said in str(caught.value)
 
 
+def test_lines_may_end_as_on_old_machines() -> None:
+    table = parse_table("topic,partition,offset\rorders,0,1\r", "t.csv")
+    assert [str(tp) for tp in table.positions] == ["orders-0"]
+
+
 @given(st.text(max_size=200))
+@example(",\r0")
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         assert parse_table(text, "t").positions

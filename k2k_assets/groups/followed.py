@@ -181,16 +181,20 @@ class FollowedMappings:
         return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
 
     def _beside(self) -> OtherSources:
+        targets = _targets(self.routing, (tp.topic for tp in self.mapped))
+        records = {target: found for target in targets if (found := self._live.others_into(target))}
+        if not records:  # as for most pipelines: then the many source partitions need not be gone through
+            return {}
         own = {source.topic for source in self._live.sources()}
-        found = {
+        others = {
             target: {
                 topic: OtherPipeline(record.group, record.pipeline, record.target_topic_id)
-                for topic, record in self._live.others_into(target).items()
+                for topic, record in of_target.items()
                 if topic not in own
             }
-            for target in _targets(self.routing, (tp.topic for tp in self.mapped))
+            for target, of_target in records.items()
         }
-        return {target: sources for target, sources in found.items() if sources}
+        return {target: sources for target, sources in others.items() if sources}
 
 
 def _targets(routing: Routing, topics: Iterable[str]) -> list[str]:

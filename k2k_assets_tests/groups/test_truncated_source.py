@@ -26,7 +26,7 @@ from k2k_assets.sandbox.broker import Broker
 from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
-from k2k_assets_tests.support.brokers.lossy_source import LossySource
+from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
@@ -36,10 +36,8 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One of this file's own."""
-    own = Broker("source", tmp_path_factory.mktemp("source") / "broker")
-    own.start()
-    yield own
-    own.kill()
+    with lossy_broker(tmp_path_factory.mktemp("source")) as own:
+        yield own
 
 
 @pytest.mark.slow

@@ -6,10 +6,9 @@ of the others are records in Dagster with living instances on the target, as Dag
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
@@ -30,6 +29,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
+from k2k_assets_tests.support.suite.background import Background
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(1800)]
 
@@ -38,7 +38,7 @@ TICKS = 4
 PATIENCE = 400.0
 
 
-class RestingRuns:
+class RestingRuns(Background):
     """Runs of pipelines that nobody executes: their instances live as long as their heartbeats are written.
 
     Args:
@@ -48,9 +48,9 @@ class RestingRuns:
     """
 
     def __init__(self, pipelines: list[Pipeline], jobs: dict[str, dg.JobDefinition], dagster_home: Path) -> None:
+        super().__init__("heartbeats")
         self._living: dict[str, bytes] = {}
         self._writer = AssignmentWriter(pipelines[0])
-        self._end = threading.Event()
         with (
             dg.DagsterInstance.from_config(str(dagster_home)) as instance,
             Cluster("target", pipelines[0].client_properties("target", "admin")) as target,
@@ -68,22 +68,11 @@ class RestingRuns:
                 generation = write_instance(pipeline, record)
                 self._living[pipeline.name] = heartbeat_key(pipeline.group, generation, 0)
 
-    @contextmanager
-    def living(self) -> Iterator[None]:
-        """They live while the block lasts."""
-        thread = threading.Thread(target=self._beat)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._end.set()
-            thread.join()
-
     def die(self, name: str) -> None:
         """One of them has no heartbeats any more."""
         del self._living[name]
 
-    def _beat(self) -> None:
+    def _run(self) -> None:
         while not self._end.wait(1.0):
             with suppress(Exception):  # a look of the sensor that finds none of them tells
                 self._writer.write([(key, time_value(now_ms())) for key in list(self._living.values())])
@@ -124,7 +113,7 @@ def test_each_of_two_dozen_pipelines_finds_its_own_runs(clusters: KafkaSandbox, 
     }
     for topic in topic_of.values():
         produce(clusters.source_servers, topic, [b"one"])
-    with others.living():
+    with others.going_on():
         dev = DagsterDev(tmp_path, environment, AssetNames(pipelines[0].name))
         try:
             for pipeline in pipelines[:COPYING]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, topics, unique
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
+from k2k_assets_tests.support.suite.background import Background
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -30,7 +28,7 @@ LONGEST_WAIT = 12.0
 LOCATION = "k2k_assets.definitions"
 
 
-class Arrivals:
+class Arrivals(Background):
     """Reads the copy, and notes how old each record is when it can be read, in seconds.
 
     Args:
@@ -39,23 +37,11 @@ class Arrivals:
     """
 
     def __init__(self, servers: str, topic: str) -> None:
+        super().__init__("arrivals")
         self.read: list[tuple[float, float, bytes | None]] = []
         settings = {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}
         self._consumer = Consumer({**settings, "enable.auto.commit": False})
         self._consumer.assign([KafkaTopicPartition(topic, 0, OFFSET_BEGINNING)])
-        self._end = threading.Event()
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Reads while the block lasts."""
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._end.set()
-            thread.join()
-            self._consumer.close()
 
     def _run(self) -> None:
         while not self._end.is_set():
@@ -63,28 +49,32 @@ class Arrivals:
             if message is not None and message.error() is None:
                 now = time.time()
                 self.read.append((now, now - message.timestamp()[1] / 1000, message.value()))
+        self._consumer.close()
 
 
-@contextmanager
-def _written(servers: str, topic: str, values: list[bytes]) -> Iterator[None]:
-    """Records at a steady rate while the block lasts; `values` is what was written."""
-    end = threading.Event()
+class SteadyWriter(Background):
+    """Writes records at a steady rate.
 
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": servers})
-        while not end.wait(1 / PER_SECOND):
-            values.append(b"%d" % len(values))
-            producer.produce(topic, values[-1], partition=0)
+    Args:
+        servers: The source.
+        topic: Where to.
+
+    Attributes:
+        values: What was written.
+    """
+
+    def __init__(self, servers: str, topic: str) -> None:
+        super().__init__("steady-writer")
+        self.values: list[bytes] = []
+        self._servers, self._topic = servers, topic
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self._servers})
+        while not self._end.wait(1 / PER_SECOND):
+            self.values.append(b"%d" % len(self.values))
+            producer.produce(self._topic, self.values[-1], partition=0)
             producer.poll(0)
         producer.flush(SECONDS)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()
 
 
 def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Path) -> None:
@@ -104,9 +94,10 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
         "K2K_PIPELINES": str(folder),
         "K2K_SENSORS": "running",
     }
-    dev, values = DagsterDev(tmp_path, environment, AssetNames(load_pipeline([path]).name)), list[bytes]()
+    dev = DagsterDev(tmp_path, environment, AssetNames(load_pipeline([path]).name))
+    writer = SteadyWriter(clusters.source_servers, topic)
     try:
-        with _written(clusters.source_servers, topic, values):
+        with writer.going_on():
             dev.await_that(lambda: topic in topics(clusters.target_servers), PATIENCE, "the copy to begin")
             arrivals = Arrivals(clusters.target_servers, topic)
             with arrivals.going_on():
@@ -119,7 +110,7 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
         print(f"longest wait of {len(waits)} records: {max(waits):.2f} s")
         assert max(waits) < LONGEST_WAIT
         read = [value for _, _, value in arrivals.read]
-        assert read == values[: len(read)], "each once, in order"
+        assert read == writer.values[: len(read)], "each once, in order"
         assert dev.failed_runs() == []
     finally:
         dev.stop()

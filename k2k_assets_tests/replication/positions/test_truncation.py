@@ -27,7 +27,7 @@ from k2k_assets_tests.support.brokers.kafka import (
     read_all,
     unique,
 )
-from k2k_assets_tests.support.brokers.lossy_source import LossySource
+from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import Running, assert_same_content, copy, told
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.support.suite.storms import MODES, in_storms
@@ -38,10 +38,8 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One of this file's own."""
-    own = Broker("source", tmp_path_factory.mktemp("source") / "broker")
-    own.start()
-    yield own
-    own.kill()
+    with lossy_broker(tmp_path_factory.mktemp("source")) as own:
+        yield own
 
 
 @pytest.fixture

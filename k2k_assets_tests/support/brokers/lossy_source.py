@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, unique
+
+
+@contextmanager
+def lossy_broker(directory: Path) -> Iterator[Broker]:
+    """A broker whose logs may be cut off, while the block lasts.
+
+    Args:
+        directory: A new one.
+    """
+    broker = Broker("source", directory / "broker")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.kill()
 
 
 class LossySource:

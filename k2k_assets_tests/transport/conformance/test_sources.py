@@ -11,7 +11,6 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.factory import RECORDS, SOURCES
 from k2k_assets.transport.interface import Position
@@ -24,7 +23,7 @@ from k2k_assets_tests.support.brokers.kafka import (
     speed_up_compaction,
     unique,
 )
-from k2k_assets_tests.support.brokers.lossy_source import LossySource
+from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.transport.conformance.ends import Ends, RealEnds, opened, placed, read
 
@@ -138,10 +137,8 @@ def test_a_position_that_the_log_no_longer_has_stops_it(
 @pytest.fixture(scope="module")
 def lossy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossySource]:
     """On a broker of this file's own."""
-    own = Broker("source", tmp_path_factory.mktemp("source") / "broker")
-    own.start()
-    yield LossySource(own)
-    own.kill()
+    with lossy_broker(tmp_path_factory.mktemp("source")) as own:
+        yield LossySource(own)
 
 
 def test_a_log_that_was_cut_off_and_has_grown_again_stops_it(

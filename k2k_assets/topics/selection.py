@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
     from k2k_assets.pipeline.sections.selection import TopicSelection
 
+# The nodes of a cluster learn of a new topic one after the other, within about this time.
+_NODES_LEARN_SECONDS = 0.5
+
 
 def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
     """The source topics that a pipeline selects now.
 
     Args:
         pipeline: Its `selection` is one pattern or a list of names.
-        source: The source cluster, which is asked once.
+        source: The source cluster, which is asked a second time where a listed topic does not exist.
         partly: Whether listed topics that do not exist are left out, instead of refused.
 
     Returns:
@@ -34,7 +38,7 @@ def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False)
         Refused: A listed topic does not exist, a pattern matches none, or two pairs of stages select one.
         ClusterUnreachable: The source does not answer.
     """
-    existing = source.topics()
+    existing = source.topics() if partly else _with_new_topics(pipeline, source)
     names: set[str] = set()
     for part in pipeline.selection.parts:
         if part.literal is None:
@@ -67,6 +71,15 @@ def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str]
     if missing:
         refuse(hidden_topics(pipeline, source, [name for name in missing if pipeline.selection.matches(name)]))
         raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
+
+
+def _with_new_topics(pipeline: Pipeline, source: Cluster) -> dict[str, int]:
+    """All topics; a listed one that was just created is among them, also if the node that was asked is late."""
+    existing = source.topics()
+    if all(name in existing for part in pipeline.selection.parts for name in part.literal or ()):
+        return existing
+    time.sleep(_NODES_LEARN_SECONDS)
+    return source.topics()
 
 
 def _listed(pipeline: Pipeline, literal: Collection[str], existing: Collection[str], source: Cluster) -> set[str]:

@@ -59,6 +59,15 @@ def resolve(
     return resolve_topics(pipeline, cast(Cluster, PlayedCluster(existing or EXISTING | INTERNAL | CONTROL)))
 
 
+def test_a_listed_topic_that_the_first_node_does_not_know_yet_is_found_by_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [{"payments": 2}, EXISTING]
+    monkeypatch.setattr(PlayedCluster, "topics", lambda _: answers.pop(0))
+    assert resolve(tmp_path, ["orders"]) == {"orders": 3}
+    assert not answers
+
+
 def test_pattern_selects_whole_names_sorted_with_partition_counts(tmp_path: Path) -> None:
     assert resolve(tmp_path, "orders|payments") == {"orders": 3, "payments": 2}
     assert list(resolve(tmp_path, ".*orders")) == ["eu.orders", "orders"]

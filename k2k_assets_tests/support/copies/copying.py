@@ -121,7 +121,8 @@ class Running:
 
     def await_copied(self, records: int) -> None:
         wait_until(lambda: self.copied() >= records or self.error, 60, f"{records} records to be copied")
-        assert self.error is None
+        if self.error is not None:
+            raise self.error
 
     def join(self) -> None:
         self._thread.join(60)

@@ -11,8 +11,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 ClientKind = Literal["consumer", "producer"]
-TakeStatistics = Callable[[ClientKind, str], None]
-"""Takes the statistics of a client, in the thread of the copy loop: it must neither wait nor raise."""
+
+
+class ClientFigures(NamedTuple):
+    """Figures of one client, summed up over its brokers and partitions.
+
+    Attributes:
+        client: Name of the client, which no other one of the process has.
+        counters: Totals since the client began.
+        gauges: Present values.
+    """
+
+    client: str
+    counters: dict[str, float]
+    gauges: dict[str, float]
+
+
+TakeStatistics = Callable[[ClientKind, str | ClientFigures], None]
+"""Takes the statistics of a client, librdkafka's text or the figures themselves, in the thread of the copy loop: it
+must neither wait nor raise."""
 
 
 class ClientStatistics(NamedTuple):
@@ -29,20 +46,6 @@ class ClientStatistics(NamedTuple):
     def settings(self, kind: ClientKind) -> dict[str, Any]:
         """The settings of a librdkafka client that makes them."""
         return {"statistics.interval.ms": self.interval_ms, "stats_cb": lambda text: self.take(kind, text)}
-
-
-class ClientFigures(NamedTuple):
-    """Figures of one client, summed up over its brokers and partitions.
-
-    Attributes:
-        client: Name of the client, which no other one of the process has.
-        counters: Totals since the client began.
-        gauges: Present values.
-    """
-
-    client: str
-    counters: dict[str, float]
-    gauges: dict[str, float]
 
 
 COUNTERS = (

@@ -51,7 +51,7 @@ def test_what_is_no_statistics_is_refused(text: str) -> None:
 def test_the_real_library_makes_them(clusters: KafkaSandbox) -> None:
     topic = create_topic(clusters.source_servers, unique("statistics"))
     texts: list[tuple[ClientKind, str]] = []
-    made = ClientStatistics(100, lambda kind, text: texts.append((kind, text)))
+    made = ClientStatistics(100, lambda kind, text: texts.append((kind, str(text))))
     servers = {"bootstrap.servers": clusters.source_servers}
     producer = clients.producer(servers, made.settings("producer"))
     for _ in range(10):

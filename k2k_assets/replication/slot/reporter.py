@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from k2k_assets.core.log_fields import fields_of
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot_reports import Greeting, LogLine, Report, SessionEnded, Statistics, line_of
-from k2k_assets.transport.client_statistics import ClientKind, ClientStatistics, figures_of
+from k2k_assets.transport.client_statistics import ClientFigures, ClientKind, ClientStatistics, figures_of
 
 log = logging.getLogger("k2k.replication")
 _ours = logging.getLogger("k2k")
@@ -22,10 +22,10 @@ _SECONDS = 2.0
 # A driver that cannot be reached is tried again after so many seconds; what comes meanwhile is dropped.
 _RETRY_SECONDS = 10.0
 _MOST_QUEUED = 100
-_Text = tuple[ClientKind, str]
+_Unread = tuple[ClientKind, str | ClientFigures]
 _REPORTS = (SessionEnded, Statistics, LogLine)
 # Stands for nothing but the wish to connect.
-_HELLO: _Text = ("consumer", "")
+_HELLO: _Unread = ("consumer", "")
 
 
 class SlotReporter:
@@ -37,7 +37,7 @@ class SlotReporter:
 
     def __init__(self, plan: SlotPlan) -> None:
         self._address = plan.reports
-        self._queue: queue.Queue[Report | _Text | None] = queue.Queue(_MOST_QUEUED)
+        self._queue: queue.Queue[Report | _Unread | None] = queue.Queue(_MOST_QUEUED)
         self._is_closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._handler: _Handler | None = None
@@ -54,7 +54,7 @@ class SlotReporter:
         """How the slot's clients make statistics; None if they make none."""
         if self._address is None or not self._address.statistics_ms:
             return None
-        return ClientStatistics(self._address.statistics_ms, lambda kind, text: self._put((kind, text)))
+        return ClientStatistics(self._address.statistics_ms, lambda kind, made: self._put((kind, made)))
 
     @contextmanager
     def session(self, has_records: Callable[[], bool]) -> Iterator[None]:
@@ -84,14 +84,14 @@ class SlotReporter:
             self._put(None)  # it may be full, and then the thread has no need to be woken
             self._thread.join(_SECONDS)
 
-    def _put(self, report: Report | _Text | None) -> None:
+    def _put(self, report: Report | _Unread | None) -> None:
         with suppress(queue.Full):  # the driver cannot be reached, or the thread ends
             self._queue.put_nowait(report)
 
     def _send_all(self) -> None:
         connection: socket.socket | None = None
         next_try = 0.0
-        report: Report | _Text | None = _HELLO
+        report: Report | _Unread | None = _HELLO
         while report is not None:
             try:
                 if connection is None and time.monotonic() >= next_try:
@@ -135,8 +135,8 @@ class _Handler(logging.Handler):
             self.handleError(record)
 
 
-def _read(kind: ClientKind, text: str) -> Statistics:
-    return Statistics(kind, figures_of(kind, text))
+def _read(kind: ClientKind, made: str | ClientFigures) -> Statistics:
+    return Statistics(kind, figures_of(kind, made) if isinstance(made, str) else made)
 
 
 def _now() -> int:

@@ -11,9 +11,10 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, arrived
 from k2k_assets.transport.record_batch.errors import Unreadable, error_text
 from k2k_assets.transport.record_batch.reading.leadership import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
-from k2k_assets.transport.record_batch.reading.partitions import NOTHING, QueueSize, ReadPartition, SeenEnd, size_of
+from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, size_of
 from k2k_assets.transport.record_batch.reading.walk import Walked, walk
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchedPartition
+from k2k_assets.transport.record_batch.wire.traffic import NOTHING, QueueSize
 
 OFFSET_OUT_OF_RANGE = 1
 _CORRUPT = {2: "the broker finds it corrupt", 76: "the broker says that its compression is not supported"}

@@ -13,7 +13,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError, error_text
 from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, out_of_range, take
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
-from k2k_assets.transport.record_batch.reading.partitions import NOBODY, NOTHING, ReadPartition
+from k2k_assets.transport.record_batch.reading.partitions import NOBODY, ReadPartition
 from k2k_assets.transport.record_batch.wire import control_messages as messages
 from k2k_assets.transport.record_batch.wire import fetch_messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
@@ -22,6 +22,7 @@ from k2k_assets.transport.record_batch.wire.fetch_messages import FetchAnswer, F
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import SourceSettings
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, Wait, pause
+from k2k_assets.transport.record_batch.wire.traffic import NOTHING
 
 log = logging.getLogger("k2k.transport")
 
@@ -133,6 +134,7 @@ class Fetching:
             raise ProtocolError(f"{connection}: the answer to a fetch is an error: {error_text(fetched.error)}")
         yield from self._take(connection, asked, fetched)
         if fetched.throttled:
+            self._settings.traffic.throttled(fetched.throttled)
             yield from pause(fetched.throttled)
 
     def _take(self, connection: BrokerConnection, asked: Sequence[FetchPosition], answer: FetchAnswer) -> Task[None]:
@@ -149,7 +151,9 @@ class Fetching:
                 log_ends = yield from _log_ends(connection, wanted.tp)
                 partition.stop(out_of_range(wanted.tp, wanted.offset, log_ends))
             else:
-                self.queued = self.queued.plus(take(partition, each, self._joins_small))
+                arrived = take(partition, each, self._joins_small)
+                self.queued = self.queued.plus(arrived)
+                self._settings.traffic.carried(arrived)
 
     def _limits(self) -> FetchLimits:
         """How much one leader is asked for, so that the answers of all together are not many times what is queued."""

@@ -6,7 +6,6 @@ import base64
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
@@ -15,27 +14,10 @@ from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.errors import NotByBatches
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchPosition
+from k2k_assets.transport.record_batch.wire.traffic import QueueSize
 
 NOBODY = -1
 """In the place of a node id, where no leader is known."""
-
-
-class QueueSize(NamedTuple):
-    """How much waits to be handed out: number of records, and bytes of their batches."""
-
-    records: int
-    bytes_: int
-
-    def plus(self, other: QueueSize) -> QueueSize:
-        """Both together."""
-        return QueueSize(self.records + other.records, self.bytes_ + other.bytes_)
-
-    def minus(self, other: QueueSize) -> QueueSize:
-        """Without the other, which is in it."""
-        return QueueSize(self.records - other.records, self.bytes_ - other.bytes_)
-
-
-NOTHING = QueueSize(0, 0)
 
 
 def size_of(arrived: Iterable[ArrivedBatch]) -> QueueSize:

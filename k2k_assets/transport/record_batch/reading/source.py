@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
@@ -19,6 +20,7 @@ from k2k_assets.transport.record_batch.wire.control_messages import Metadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
+from k2k_assets.transport.record_batch.wire.traffic import Traffic
 
 _METADATA_SECONDS = 15.0
 _PAUSE = 0.1
@@ -32,6 +34,7 @@ class BatchSource:
         buffer_bytes: About how many bytes it fetches ahead; None: the default.
         loops: Those beside which it reads, as of `Loop`; None: it reads only while it is polled.
         joins_small: Whether many small batches are handed out as one, which is quicker to copy.
+        traffic: Counts what it sends and receives; None: nobody asks.
 
     Raises:
         NotByBatches: The settings say something that is not understood here.
@@ -44,14 +47,17 @@ class BatchSource:
         buffer_bytes: int | None = None,
         loops: list[Loop] | None = None,
         joins_small: bool = False,
+        traffic: Traffic | None = None,
     ) -> None:
         self._joins_small = joins_small
-        self._settings = settings_of(properties, buffer_bytes)
+        self._traffic = traffic or Traffic()
+        self._settings = replace(settings_of(properties, buffer_bytes), traffic=self._traffic)
         self._properties = properties
         self._loop = Loop(loops)
         self._cluster = MetadataClient(self._settings)
         self._partitions: list[ReadPartition] = []
         self._fetching = Fetching(self._settings, self._loop, self._cluster, [])
+        self._traffic.opened(self, lambda: self._fetching.queued)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
         self._loop.stop()
@@ -98,6 +104,7 @@ class BatchSource:
         return next(id_text(partition.topic_id) for partition in self._partitions if partition.tp == tp)
 
     def close(self) -> None:
+        self._traffic.closed(self)
         self._loop.close()
         self._cluster.close()
         self._partitions = []

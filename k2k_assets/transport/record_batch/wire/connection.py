@@ -50,6 +50,7 @@ class BrokerConnection:
 
     Attributes:
         spoken: What the broker speaks, once it is open.
+        traffic: Counts what goes over it.
     """
 
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
@@ -59,6 +60,7 @@ class BrokerConnection:
         self._sock: socket.socket | None = None
         self._correlation = 0
         self._client = old_text(settings.client_id)
+        self.traffic = settings.traffic
         self._sign_in_at = float("inf")
         self._wakes_from = 1
 
@@ -163,6 +165,7 @@ class BrokerConnection:
         sock, self._sock = self._sock, None
         if sock is not None:
             sock.close()
+            self.traffic.disconnected()
 
     def _connect(self, deadline: float) -> Task[None]:
         trouble = ""
@@ -177,6 +180,7 @@ class BrokerConnection:
 
     def _connect_to(self, family: int, address: tuple[object, ...], deadline: float) -> Task[None]:
         sock = self._sock = socket.socket(family, socket.SOCK_STREAM)
+        self.traffic.connected()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._settings.keep_alive:
@@ -283,14 +287,21 @@ class BrokerConnection:
         flexible = api != messages.SASL_HANDSHAKE
         correlation, header = self._header(api, version, flexible)
         request = header + body
+        sent_at = self.traffic.requested(len(request) + _LENGTH.size)
         try:
             yield from self._send(_LENGTH.pack(len(request)) + request, deadline)
             answer = yield from self._receive(limit, deadline)
+            self.traffic.answered(len(answer) + _LENGTH.size, sent_at)
             # The answer about versions is one that old clients can read, too.
             return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
         except OSError as error:
+            self.traffic.errors += 1
             self.close()
             raise ConnectionLost(f"{self}: {error}") from None
+        except ConnectionLost:
+            self.traffic.errors += 1
+            self.close()
+            raise
         except BaseException:  # also when the task ends here: half an answer cannot be read on
             self.close()
             raise
@@ -345,16 +356,20 @@ class BrokerConnection:
             except ssl.SSLWantWriteError:
                 yield from self._wait(WRITE, deadline)
             if space and time.monotonic() >= deadline:
-                raise ConnectionLost(f"{self}: no answer in time")
+                raise self._late()
 
     def _opened(self) -> socket.socket:
         if self._sock is None:
             raise ConnectionLost(f"{self}: the connection is closed")
         return self._sock
 
+    def _late(self) -> ConnectionLost:
+        self.traffic.timeouts += 1
+        return ConnectionLost(f"{self}: no answer in time")
+
     def _wait(self, events: int, deadline: float) -> Task[None]:
         if time.monotonic() >= deadline:
-            raise ConnectionLost(f"{self}: no answer in time")
+            raise self._late()
         yield Wait(deadline, self._opened(), events)
 
 

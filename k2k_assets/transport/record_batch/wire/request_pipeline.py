@@ -75,7 +75,7 @@ class RequestPipeline:
     def __init__(self, connection: BrokerConnection, requests: RequestQueue) -> None:
         self._connection, self._requests = connection, requests
         self._unsent: deque[Piece] = deque()
-        self._expected: deque[tuple[int, BrokerRequest]] = deque()
+        self._expected: deque[tuple[int, BrokerRequest, float]] = deque()
         self._expected_bytes = 0
         self._received = bytearray()
 
@@ -155,10 +155,11 @@ class RequestPipeline:
     def _take(self) -> int:
         request = self._requests.next_request()
         correlation, header = self._connection.header(request.api, request.version, request.size)
-        self._expected.append((correlation, request))
+        size = len(header) + request.size
+        self._expected.append((correlation, request, self._connection.traffic.requested(size)))
         self._expected_bytes += request.least_answer
         self._unsent += [header, *(piece for piece in request.pieces if len(piece))]
-        return len(header) + request.size
+        return size
 
     def _sent(self, count: int) -> None:
         unsent = self._unsent
@@ -198,7 +199,8 @@ class RequestPipeline:
                 return
             answer = memoryview(bytes(received[_LENGTH.size : end]))
             del received[:end]
-            correlation, request = self._expected[0]
+            correlation, request, sent_at = self._expected[0]
+            self._connection.traffic.answered(end, sent_at)
             request.on_answer(body_of(answer, correlation))
             self._expected_bytes -= request.least_answer
             self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

@@ -7,7 +7,7 @@ librdkafka. Names are never skipped because nobody thought of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from k2k_assets.pipeline.clients.librdkafka_names import NAMES
@@ -15,6 +15,7 @@ from k2k_assets.transport.record_batch.errors import NotByBatches
 from k2k_assets.transport.record_batch.wire.fetch_messages import FetchLimits
 from k2k_assets.transport.record_batch.wire.mechanisms import Mechanism, mechanism_of
 from k2k_assets.transport.record_batch.wire.tls import TLS_NAMES, TlsSettings, tls_of
+from k2k_assets.transport.record_batch.wire.traffic import Traffic
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ class ConnectionSettings:
         setup_seconds: Longest time from a connection's begin until it is signed in.
         backoff: Pause before the second attempt to connect, and the longest pause, in seconds.
         keep_alive: Whether idle connections are probed.
+        traffic: Counts what goes over these connections.
     """
 
     servers: tuple[Address, ...]
@@ -81,6 +83,7 @@ class ConnectionSettings:
     setup_seconds: float
     backoff: tuple[float, float]
     keep_alive: bool
+    traffic: Traffic = field(default_factory=Traffic, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.tasks import Loop, pause
+from k2k_assets.transport.record_batch.wire.traffic import NOTHING, QueueSize
 from k2k_assets.transport.record_batch.writing.leader_search import LeaderSearch
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
@@ -66,9 +67,11 @@ class BatchProducer(ABC, Generic[K]):
         self._topics = TargetTopics(self._cluster)
         self._leaders: dict[int, LeaderWriter] = {}
         self._queued: dict[K, list[QueuedBatch]] = {}
-        self._queued_bytes = self._outstanding = 0
+        self._queued_bytes, self._outstanding = 0, NOTHING
         self._search = LeaderSearch()
         self._failure: Exception | None = None
+        self._traffic = settings.connection.traffic
+        self._traffic.opened(self, lambda: self._outstanding)
 
     def partition_count(self, topic: str) -> int:
         """The number of partitions of a topic."""
@@ -83,13 +86,13 @@ class BatchProducer(ABC, Generic[K]):
             Restart: The target does not take them in time, or anything else is wrong.
         """
         with self._step():
-            if self._outstanding:
+            if self._outstanding.records:
                 self._send()
                 self._await(self._is_drained)
 
-    def acknowledged(self, size: int) -> None:
-        """Notes that so many bytes are on the target."""
-        self._outstanding -= size
+    def acknowledged(self, size: QueueSize) -> None:
+        """Notes that so much is on the target."""
+        self._outstanding = self._outstanding.minus(size)
         self._search.succeeded()
 
     def seek_leader(self, partition: TargetPartition, why: str) -> None:
@@ -101,6 +104,7 @@ class BatchProducer(ABC, Generic[K]):
     def close(self) -> None:
         """Drops all connections."""
         self._failure = self._failure or Restart("the producer is closed")
+        self._traffic.closed(self)
         self._loop.close()
         self._cluster.close()
         self._queued.clear()
@@ -109,15 +113,15 @@ class BatchProducer(ABC, Generic[K]):
     def _queue(self, key: K, queued: QueuedBatch) -> None:
         if self._failure is not None:
             raise self._failure
-        size = queued.batch.size
+        size = QueueSize(queued.batch.records, queued.batch.size)
         self._queued.setdefault(key, []).append(queued)
-        self._queued_bytes += size
-        self._outstanding += size
-        if self._queued_bytes < _SENT_AT_ONCE and self._outstanding <= WINDOW:
+        self._queued_bytes += size.bytes_
+        self._outstanding = self._outstanding.plus(size)
+        if self._queued_bytes < _SENT_AT_ONCE and self._outstanding.bytes_ <= WINDOW:
             return
         with self._step():
             self._send()
-            if self._outstanding > WINDOW:
+            if self._outstanding.bytes_ > WINDOW:
                 self._await(self._has_room)
             else:
                 self._loop.run(0, self._has_room)
@@ -132,10 +136,10 @@ class BatchProducer(ABC, Generic[K]):
         """Hands what is queued to the leaders."""
 
     def _is_drained(self) -> bool:
-        return not self._outstanding
+        return not self._outstanding.records
 
     def _has_room(self) -> bool:
-        return self._outstanding <= _WINDOW_WITH_ROOM
+        return self._outstanding.bytes_ <= _WINDOW_WITH_ROOM
 
     def _await(self, done: Callable[[], bool]) -> None:
         deadline = Deadline(self._timeout)
@@ -146,10 +150,11 @@ class BatchProducer(ABC, Generic[K]):
             if self._search.is_due():
                 self._find_leaders(deadline)
         silent = [str(leader) for leader in self._leaders.values() if leader.unanswered or leader.has_request()]
+        self._traffic.timeouts += len(silent)
         trouble = [f"no answer from {', '.join(silent)}"] if silent else []
         trouble += self._search.reasons()
         raise Restart(
-            f"the target did not take {self._outstanding} bytes within {self._timeout:g} s: {'; '.join(trouble)}"
+            f"the target did not take {self._outstanding.bytes_} bytes within {self._timeout:g} s: {'; '.join(trouble)}"
         )
 
     def _find_leaders(self, deadline: Deadline) -> None:

@@ -32,6 +32,7 @@ from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPart
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
+from k2k_assets.transport.record_batch.wire.traffic import QueueSize
 from k2k_assets.transport.record_batch.writing.refusals import refusal_of
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
 from k2k_assets.transport.record_batch.writing.write_errors import (
@@ -64,8 +65,8 @@ class Transaction(Protocol):
     identity: ProducerIdentity
     has_epoch_each: bool
 
-    def acknowledged(self, size: int) -> None:
-        """Notes that so many bytes are on the target."""
+    def acknowledged(self, size: QueueSize) -> None:
+        """Notes that so much is on the target."""
         ...
 
     def seek_leader(self, partition: TargetPartition, why: str) -> None:
@@ -141,6 +142,7 @@ class LeaderWriter:
                     yield from pipeline.run()
                 except ConnectionLost:
                     if not pipeline.is_idle:
+                        connection.traffic.errors += self.unanswered
                         raise
             finally:
                 connection.close()
@@ -162,6 +164,7 @@ class LeaderWriter:
 
     def next_request(self) -> BrokerRequest:
         transaction, active, size = self._transaction, self._active, 0
+        records = 0
         is_transactional = transaction.transactional_id is not None
         sent: dict[tuple[str | bytes, int], _Sent] = {}
         batches: dict[TopicPartition, StampedBatch] = {}
@@ -181,6 +184,7 @@ class LeaderWriter:
             partition.unanswered += 1
             partition.sequence = partition.sequence + batch.records & _SEQUENCES
             size += batch.size
+            records += batch.records
             partition.is_alone = partition.has_to_go_alone()
             if partition.ready and not partition.is_alone:
                 again.append(partition)
@@ -188,6 +192,7 @@ class LeaderWriter:
         active.extend(again)
         version = self._version
         self.unanswered += 1
+        self._settings.traffic.carried(QueueSize(records, size))
         pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
         least = len(sent) * _LEAST_ANSWER
         return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent), least)
@@ -199,6 +204,7 @@ class LeaderWriter:
         answer = messages.read_produce(version, content)
         if answer.throttled:
             self.not_before = time.monotonic() + answer.throttled
+            self._settings.traffic.throttled(answer.throttled)
         # The others' errors only follow from a verdict about a record.
         for found in sorted(answer.partitions, key=lambda each: each.error not in REFUSALS):
             asked = sent.pop((found.topic, found.partition), None)
@@ -218,6 +224,7 @@ class LeaderWriter:
                 with suppress(ValueError):
                     self._active.remove(partition)
             partition.refused.append(sent.queued)
+            self._settings.traffic.retries += 1
         else:
             self._appended(sent, found)
         if partition.refused and not partition.unanswered:
@@ -246,7 +253,7 @@ class LeaderWriter:
                 self._active.append(partition)
         if queued.piece is not None:
             queued.piece.base_offset = base
-        self._transaction.acknowledged(queued.batch.size)
+        self._transaction.acknowledged(QueueSize(queued.batch.records, queued.batch.size))
 
 
 def _was_not_written(partition: TargetPartition, found: ProducedPartition) -> bool:

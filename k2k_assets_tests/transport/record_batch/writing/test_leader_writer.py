@@ -21,6 +21,7 @@ from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, te
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest
 from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
+from k2k_assets.transport.record_batch.wire.traffic import QueueSize
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
 from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
 from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
@@ -45,8 +46,8 @@ class OneTransaction:
         self.acknowledged_bytes = 0
         self.leaderless: list[tuple[TargetPartition, str]] = []
 
-    def acknowledged(self, size: int) -> None:
-        self.acknowledged_bytes += size
+    def acknowledged(self, size: QueueSize) -> None:
+        self.acknowledged_bytes += size.bytes_
 
     def seek_leader(self, partition: TargetPartition, why: str) -> None:
         self.leaderless.append((partition, why))

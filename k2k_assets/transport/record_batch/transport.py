@@ -41,7 +41,8 @@ class BatchTransport:
 
     def open_source(self, buffer_bytes: int | None = None) -> Source:
         properties = self._pipeline.client_properties("source", "consumer")
-        return BatchSource(properties, buffer_bytes, self._loops, joins_small=True, traffic=self._traffic["consumer"])
+        most_joined = self._pipeline.coordination.commit.batch_size
+        return BatchSource(properties, buffer_bytes, self._loops, most_joined, self._traffic["consumer"])
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         is_exactly_once = self._pipeline.features.exactly_once

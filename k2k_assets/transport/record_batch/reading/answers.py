@@ -36,13 +36,13 @@ _ELSEWHERE = frozenset(
 )
 
 
-def take(partition: ReadPartition, fetched: FetchedPartition, joins_small: bool = False) -> QueueSize:
+def take(partition: ReadPartition, fetched: FetchedPartition, most_joined: int = 0) -> QueueSize:
     """Queues what was read; every error but `OFFSET_OUT_OF_RANGE`, which needs a further question.
 
     Args:
         partition: The partition.
         fetched: The answer to the question for its position.
-        joins_small: Whether many small batches are handed out as one.
+        most_joined: Small batches with so many records at most are handed out as one; 0: none are.
 
     Returns:
         The size of what was queued.
@@ -60,7 +60,7 @@ def take(partition: ReadPartition, fetched: FetchedPartition, joins_small: bool 
         partition.stop(SourceDiverged(partition.tp, partition.position, fetched.diverging))
         return NOTHING
     stable = fetched.stable if fetched.stable >= 0 else fetched.high_watermark
-    walked = walk(fetched.records, partition.position, stable, fetched.aborted, joins_small)
+    walked = walk(fetched.records, partition.position, stable, fetched.aborted, most_joined)
     return _queue(partition, walked, stable)
 
 

@@ -42,7 +42,7 @@ class Fetching:
         loop: Runs the tasks.
         cluster: Tells who leads.
         partitions: What is read; their queues are filled.
-        joins_small: Whether many small batches are handed out as one.
+        most_joined: Small batches with so many records at most are handed out as one; 0: none are.
 
     Attributes:
         queued: How much is in their queues; who takes something out notes it here.
@@ -54,12 +54,12 @@ class Fetching:
         loop: Loop,
         cluster: MetadataClient,
         partitions: Iterable[ReadPartition],
-        joins_small: bool = False,
+        most_joined: int = 0,
     ) -> None:
         self.queued = NOTHING
         self._settings, self._loop, self._cluster = settings, loop, cluster
         self._partitions = {partition.tp: partition for partition in partitions}
-        self._joins_small = joins_small
+        self._most_joined = most_joined
         self._nodes: set[int] = set()
         self._turn = 0
 
@@ -151,7 +151,7 @@ class Fetching:
                 log_ends = yield from _log_ends(connection, wanted.tp)
                 partition.stop(out_of_range(wanted.tp, wanted.offset, log_ends))
             else:
-                arrived = take(partition, each, self._joins_small)
+                arrived = take(partition, each, self._most_joined)
                 self.queued = self.queued.plus(arrived)
                 self._settings.traffic.carried(arrived)
 

@@ -14,7 +14,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import google_crc32c
@@ -79,13 +79,14 @@ class _Members:
     times: list[int] = field(default_factory=list)
 
 
-def joined_small(content: memoryview, at: int, stable: int, with_transactions: bool) -> JoinedBatches | None:
+def joined_small(content: memoryview, at: int, stable: int, most: int, with_transactions: bool) -> JoinedBatches | None:
     """The small batches that begin at a place, one behind the other, as fewer ones.
 
     Args:
         content: What holds them.
         at: Where the first one begins; its first offset is wanted.
         stable: The last stable offset: nothing from there on is decided.
+        most: So many records become one batch at most.
         with_transactions: Whether batches of transactions are among those that may be joined: none is aborted.
 
     Returns:
@@ -101,7 +102,7 @@ def joined_small(content: memoryview, at: int, stable: int, with_transactions: b
     region = bytes(content[at:end])
     members.edges = [each - at for each in members.edges]
     epoch = _checked_epoch(members, region)
-    return JoinedBatches(list(_joined(members, region, epoch)), end)
+    return JoinedBatches(list(_joined(members, region, most, epoch)), end)
 
 
 def _members(content: memoryview, at: int, stable: int, mask: int) -> _Members:
@@ -144,15 +145,16 @@ def _checked_epoch(members: _Members, region: bytes) -> int:
     return epoch
 
 
-def _joined(members: _Members, region: bytes, epoch: int) -> Iterator[RecordBatch]:
+def _joined(members: _Members, region: bytes, most: int, epoch: int) -> Iterator[RecordBatch]:
     try:
         index = _indexed(region, members)
     except IndexError:
         raise Unreadable("the records of a small batch end too early") from None
     bodies = index.slices(index.bodies, index.sections)
-    begin = 0
+    begin, edges, totals = 0, members.edges, list(accumulate(members.counts, initial=0))
     while begin < len(members.bases):
-        end = bisect_right(members.edges, members.edges[begin] + _LARGEST, lo=begin + 2) - 1
+        by_size = bisect_right(edges, edges[begin] + _LARGEST, lo=begin + 2) - 1
+        end = min(by_size, bisect_right(totals, totals[begin] + most, lo=begin + 2) - 1)
         yield _one(members, index, bodies, begin, end, epoch)
         begin = end
 

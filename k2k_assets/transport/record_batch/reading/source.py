@@ -33,7 +33,7 @@ class BatchSource:
         properties: The user's consumer settings, librdkafka names.
         buffer_bytes: About how many bytes it fetches ahead; None: the default.
         loops: Those beside which it reads, as of `Loop`; None: it reads only while it is polled.
-        joins_small: Whether many small batches are handed out as one, which is quicker to copy.
+        most_joined: Small batches with so many records at most are handed out as one; 0: none are.
         traffic: Counts what it sends and receives; None: nobody asks.
 
     Raises:
@@ -46,10 +46,10 @@ class BatchSource:
         properties: Mapping[str, object],
         buffer_bytes: int | None = None,
         loops: list[Loop] | None = None,
-        joins_small: bool = False,
+        most_joined: int = 0,
         traffic: Traffic | None = None,
     ) -> None:
-        self._joins_small = joins_small
+        self._most_joined = most_joined
         self._traffic = traffic or Traffic()
         self._settings = replace(settings_of(properties, buffer_bytes), traffic=self._traffic)
         self._properties = properties
@@ -71,7 +71,7 @@ class BatchSource:
             raise clients.unreachable("source", self._properties, lost) from None
         learn_leaders(self._partitions, found)
         self._fetching = Fetching(
-            self._settings, self._loop, self._cluster, self._partitions, joins_small=self._joins_small
+            self._settings, self._loop, self._cluster, self._partitions, most_joined=self._most_joined
         )
         self._fetching.start()
 

@@ -46,9 +46,7 @@ class Walked:
     fault: Unreadable | NotByBatches | None = None
 
 
-def walk(
-    content: memoryview, position: int, stable: int, aborted: Sequence[Aborted], joins_small: bool = False
-) -> Walked:
+def walk(content: memoryview, position: int, stable: int, aborted: Sequence[Aborted], most_joined: int = 0) -> Walked:
     """Walks over an answer; it ends at a batch that cannot be read.
 
     Args:
@@ -56,27 +54,27 @@ def walk(
         position: The next offset that is wanted.
         stable: The last stable offset: nothing from there on is decided.
         aborted: The aborted transactions among them.
-        joins_small: Whether many small batches are handed out as one.
+        most_joined: Small batches with so many records at most are handed out as one; 0: none are.
     """
     found = Walked(position)
     try:
-        _walk(content, found, stable, _AbortedProducers(aborted), joins_small)
+        _walk(content, found, stable, _AbortedProducers(aborted), most_joined)
     except (Unreadable, NotByBatches) as fault:
         found.fault = fault
     return found
 
 
-def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers, joins_small: bool) -> None:
+def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers, most_joined: int) -> None:
     at, end = 0, len(content)
     while at < end:
         size = size_at(content, at)
         if size is None or at + size > end:
             return
-        if joins_small and size < SMALL_LARGEST and base_at(content, at) >= found.position:
+        if most_joined and size < SMALL_LARGEST and base_at(content, at) >= found.position:
             try:
-                joined = joined_small(content, at, stable, with_transactions=aborted.are_none)
+                joined = joined_small(content, at, stable, most_joined, with_transactions=aborted.are_none)
             except Unreadable:
-                joined, joins_small = None, False  # the usual way tells what is wrong
+                joined, most_joined = None, 0  # the usual way tells what is wrong
             if joined is not None:
                 found.batches += joined.batches
                 found.last_epoch, found.position = joined.batches[-1].leader_epoch, joined.batches[-1].end

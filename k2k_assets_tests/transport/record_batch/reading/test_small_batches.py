@@ -21,11 +21,11 @@ ENOUGH = 10**6
 
 
 def _both(
-    content: bytes, position: int = 0, stable: int = ENOUGH, aborted: Sequence[Aborted] = ()
+    content: bytes, position: int = 0, stable: int = ENOUGH, aborted: Sequence[Aborted] = (), most: int = ENOUGH
 ) -> tuple[Walked, Walked]:
     """Read as one, and one by one."""
     view = memoryview(content)
-    return walk(view, position, stable, aborted, joins_small=True), walk(view, position, stable, aborted)
+    return walk(view, position, stable, aborted, most_joined=most), walk(view, position, stable, aborted)
 
 
 def _records(walked: Walked) -> list[tuple[object, ...]]:
@@ -66,6 +66,13 @@ def test_what_is_joined_is_no_larger_than_a_usual_batch() -> None:
     _ensure_same(joined, plain)
     assert len(joined.batches) == 6
     assert max(batch.size for batch in joined.batches) <= 256 * 1024
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(1, [4] * 25), (11, [8] * 12 + [4]), (12, [12] * 8 + [4]), (100, [100])])
+def test_what_is_joined_has_no_more_records_than_a_commit_takes(most: int, sizes: list[int]) -> None:
+    joined, plain = _both(b"".join(_log(25, 4)), most=most)
+    _ensure_same(joined, plain)
+    assert [batch.records for batch in joined.batches] == sizes
 
 
 def test_few_are_left_as_they_are() -> None:
@@ -174,7 +181,7 @@ def test_it_makes_no_difference(log: tuple[list[bytes], int], data: st.DataObjec
     cut = data.draw(st.integers(0, len(content)))
     position = data.draw(st.integers(0, end))
     stable = data.draw(st.integers(0, end))
-    _ensure_same(*_both(content[:cut], position, stable))
+    _ensure_same(*_both(content[:cut], position, stable, most=data.draw(st.integers(1, 40))))
 
 
 @given(log=_logs(), data=st.data())

@@ -6,9 +6,10 @@ makes every commit of its predecessors fail, even of one that was frozen in the 
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from threading import Lock
@@ -18,6 +19,7 @@ from confluent_kafka import KafkaError, Producer
 from k2k_assets.control.group_versions import Version
 from k2k_assets.coordination.claims import fence
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.shard import RETRY_BACKOFF_MS, TRANSACTION_TIMEOUT_MS, CommitReport, Shard
@@ -25,6 +27,8 @@ from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka import clients
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.errors import Restart
+
+log = logging.getLogger("k2k.groups")
 
 SHARDS = 4
 """Number of transactional ids of a mapper. Never configurable: a new mapper must fence all ids of an old one."""
@@ -100,7 +104,7 @@ class GroupCommitter:
         of_shard: dict[int, list[GroupDecision]] = defaultdict(list)
         for decision in decisions:
             if decision.commits:
-                of_shard[zlib.crc32(decision.group.encode()) % SHARDS].append(decision)
+                of_shard[_shard_of(decision.group)].append(decision)
         metadata = version.metadata(self._prefix)
         running = [self._threads.submit(self._shards[shard].commit, mine, metadata) for shard, mine in of_shard.items()]
         wait(running)  # even if one shard fails, none may still commit when the next poll begins
@@ -114,6 +118,26 @@ class GroupCommitter:
         if superseded:
             raise superseded
         return report
+
+    def release(self, stuck: Mapping[str, TopicPartition]) -> None:
+        """Gives up what earlier transactions of this pipeline's mapper have left pending for groups.
+
+        Args:
+            stuck: By group a partition whose offset is pending for longer than such a transaction takes.
+
+        Raises:
+            Superseded: A newer mapper exists.
+        """
+        for group, partition in stuck.items():
+            why = self._shards[_shard_of(group)].release(group, partition)
+            log.warning(
+                "group %s: its offset of %s on the target is pending for a minute and longer. A broker that restarts "
+                "can forget the end of a transaction; %s. If it stays so, kafka-transactions.sh find-hanging tells "
+                "which transaction it is",
+                group,
+                partition,
+                f"that cannot be mended now: {why}" if why else "if it was the mapper's own, it is ended now",
+            )
 
     def close(self) -> None:
         """Closes the producers."""
@@ -130,6 +154,10 @@ class GroupCommitter:
     def _ensure_newest(self) -> None:
         with self._looking:
             self._look()
+
+
+def _shard_of(group: str) -> int:
+    return zlib.crc32(group.encode()) % SHARDS
 
 
 def _producer(pipeline: Pipeline, shard: int, lost_a_broker: Callable[[KafkaError], None]) -> Producer:

@@ -32,6 +32,7 @@ from k2k_assets.groups.position_translator import PositionTranslator, Translated
 from k2k_assets.groups.report import PollResult
 from k2k_assets.groups.shard import CommitReport
 from k2k_assets.groups.source_groups import SourceGroups, SourceObservation
+from k2k_assets.groups.stuck_offsets import StuckOffsets
 from k2k_assets.groups.target_groups import TargetGroups, TargetObservation
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.group_check import missing_on_groups
@@ -78,6 +79,7 @@ class Poller:
         self._policies = pipeline.error_handling
         self._source_groups = SourceGroups(source, GroupSelection(pipeline.groups.consumer_groups))
         self._target_groups = TargetGroups(target)
+        self._stuck = StuckOffsets()
         self._generation = -1
         self._poll = 0
         self._stack = ExitStack()
@@ -155,6 +157,7 @@ class Poller:
         report = CommitReport()
         if self._committer and not held_back:
             report = self._committer.commit(decisions, version)
+            self._release(self._committer, observed)
         ensure_none_active(decisions, self._policies.on_active_consumer_group_commit, report.active)
         return PollResult(
             version=version,
@@ -240,6 +243,10 @@ class Poller:
             for group, answers in found.answers.items()
             if group not in seen.failed
         ]
+
+    def _release(self, committer: GroupCommitter, seen: TargetObservation) -> None:
+        pending = {name: min(group.unstable) for name, group in seen.groups.items() if group.unstable}
+        committer.release({name: pending[name] for name in self._stuck.overdue(pending)})
 
     def _look_at_versions(self, decisions: Iterable[GroupDecision]) -> None:
         """Raises the generation if groups have commits of a later one.

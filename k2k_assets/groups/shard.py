@@ -30,6 +30,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError, Refused, Superseded
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.bounded import bounded
 from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame
@@ -160,6 +161,38 @@ class Shard:
                 why = str(error)
             report.failed.update((decision.group, why) for decision in left)
 
+    def release(self, group: str, partition: TopicPartition) -> str | None:
+        """Lets brokers drop what earlier transactions under this id have left pending for a group.
+
+        The abort marker of a transaction ends all that is pending of the same producer there. What others have pending
+        stays.
+
+        Args:
+            group: The group.
+            partition: A partition whose offset is pending.
+
+        Returns:
+            Why it does not work now; None if it does.
+
+        Raises:
+            Superseded: A newer mapper exists.
+        """
+        try:
+            producer = self._claimed()
+            call("beginning a transaction", producer.begin_transaction)
+            at = KafkaTopicPartition(partition.topic, partition.partition, 0)
+            refusal = self._send(producer, group, [[at]])
+            self._abort(producer)
+            return refusal
+        except Superseded:
+            self._producer = None
+            raise
+        except (Restart, K2KError) as error:
+            self._producer = None
+            if isinstance(error, Fenced):
+                self._ensure_newest()
+            return str(error)
+
     def close(self) -> None:
         """Closes the producer."""
         self._producer = None
@@ -196,7 +229,7 @@ class Shard:
         deadline = Deadline(TRANSACTION_TIMEOUT_MS / 3000)
         while len(sent) < len(decisions) and not deadline.expired():
             decision = decisions[len(sent)]
-            refusal = self._send(producer, decision, metadata)
+            refusal = self._send(producer, decision.group, _requests(decision, metadata))
             if refusal is not None:
                 report.failed[decision.group] = refusal
                 self._refused[decision.group] = time.monotonic()
@@ -214,16 +247,16 @@ class Shard:
         report.committed += [each.group for each in sent]
         return decisions[len(sent) :]
 
-    def _send(self, producer: Producer, decision: GroupDecision, metadata: str) -> str | None:
+    def _send(self, producer: Producer, group: str, requests: Iterable[list[KafkaTopicPartition]]) -> str | None:
         """Sends a group's offsets; returns the error if they are refused for this group.
 
         Raises:
             Fenced: Another producer holds the transactional id now.
         """
-        step, timeout = f"committing offsets of {decision.group}", min(self._timeout, SEND_SECONDS)
-        for offsets in _requests(decision, metadata):
+        step, timeout = f"committing offsets of {group}", min(self._timeout, SEND_SECONDS)
+        for offsets in requests:
             try:
-                frame = self._frame.of(decision.group)
+                frame = self._frame.of(group)
                 bounded(step, timeout + 5, partial(producer.send_offsets_to_transaction, offsets, frame, timeout))
             except KafkaException as exception:
                 error = clients.error_of(exception)

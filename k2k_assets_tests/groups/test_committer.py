@@ -344,9 +344,9 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
     sent: list[str] = []
     real = shard.Shard._send
 
-    def noting(self: shard.Shard, producer: Any, decision: GroupDecision, metadata: str) -> str | None:
-        sent.append(decision.group)
-        return real(self, producer, decision, metadata)
+    def noting(self: shard.Shard, producer: Any, group: str, requests: Any) -> str | None:
+        sent.append(group)
+        return real(self, producer, group, requests)
 
     monkeypatch.setattr(shard.Shard, "_send", noting)
     began = time.monotonic()

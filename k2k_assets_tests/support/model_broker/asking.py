@@ -124,6 +124,21 @@ class Asking:
             return Answered(int(answer.error_code))
         return Answered(int(answer.error_code), producer=Producer(answer.producer_id, answer.producer_epoch))
 
+    def send_offset(self, producer: Producer, group: str, partition: Partition, offset: int) -> Answered:
+        """Sends a group's offset, without adding the group to the transaction first."""
+        schema = schema_of("txn_offset_commit", 3, "request")
+        topic, index = partition
+        of_partition = schema.TxnOffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=""
+        )
+        request = schema.TxnOffsetCommitRequest(
+            transactional_id=self._name, group_id=group,
+            producer_id=producer.producer_id, producer_epoch=producer.epoch,
+            topics=(schema.TxnOffsetCommitRequestTopic(name=topic, partitions=(of_partition,)),),
+        )  # fmt: skip
+        (found,) = self._ask(Api.TXN_OFFSET_COMMIT, 3, request).topics[0].partitions
+        return Answered(int(found.error_code))
+
     def end_offset(self, partition: Partition) -> int:
         """Where a partition's log ends."""
         topic, index = partition

@@ -23,6 +23,7 @@ NAMES = {
     Api.INIT_PRODUCER_ID: "init_producer_id",
     Api.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
     Api.END_TXN: "end_txn",
+    Api.TXN_OFFSET_COMMIT: "txn_offset_commit",
 }
 """Of the schemas."""
 VERSIONS: Mapping[int, tuple[int, int]] = {

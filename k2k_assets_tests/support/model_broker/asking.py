@@ -58,7 +58,7 @@ class Asking:
     def find(self) -> int:
         """Asks for the coordinator, which comes to be by that."""
         schema = schema_of("find_coordinator", 4, "request")
-        answer = self._ask(
+        answer = self.ask(
             Api.FIND_COORDINATOR, 4, schema.FindCoordinatorRequest(key_type=1, coordinator_keys=(self._name,))
         )
         return int(answer.coordinators[0].error_code)
@@ -70,14 +70,14 @@ class Asking:
         request = schema.MetadataRequest(
             topics=(wanted,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
-        found: uuid.UUID | None = self._ask(Api.METADATA, 12, request).topics[0].topic_id
+        found: uuid.UUID | None = self.ask(Api.METADATA, 12, request).topics[0].topic_id
         return found
 
     def init(self) -> Answered:
         """Asks for a producer id."""
         schema = schema_of("init_producer_id", 5, "request")
         request = schema.InitProducerIdRequest(transactional_id=self._name, transaction_timeout=_TIMEOUT)
-        answer = self._ask(Api.INIT_PRODUCER_ID, 5, request)
+        answer = self.ask(Api.INIT_PRODUCER_ID, 5, request)
         return Answered(int(answer.error_code), producer=Producer(answer.producer_id, answer.producer_epoch))
 
     def join(self, producer: Producer, partitions: Iterable[Partition]) -> Answered:
@@ -91,7 +91,7 @@ class Asking:
             v3_and_below_producer_epoch=producer.epoch,
             v3_and_below_topics=(topic,),
         )
-        answer = self._ask(Api.ADD_PARTITIONS_TO_TXN, 3, request)
+        answer = self.ask(Api.ADD_PARTITIONS_TO_TXN, 3, request)
         (of_topic,) = answer.results_by_topic_v3_and_below
         (error,) = {int(each.partition_error_code) for each in of_topic.results_by_partition}
         return Answered(error)
@@ -108,7 +108,7 @@ class Asking:
             timeout=_TIMEOUT,
             topic_data=(schema.TopicProduceData(partition_data=(data,), **named),),
         )
-        answer = self._ask(Api.PRODUCE, version, request)
+        answer = self.ask(Api.PRODUCE, version, request)
         (found,) = answer.responses[0].partition_responses
         return Answered(int(found.error_code), found.base_offset)
 
@@ -119,7 +119,7 @@ class Asking:
             transactional_id=self._name, producer_id=producer.producer_id, producer_epoch=producer.epoch,
             committed=commits,
         )  # fmt: skip
-        answer = self._ask(Api.END_TXN, version, request)
+        answer = self.ask(Api.END_TXN, version, request)
         if version < _BY_EPOCH:
             return Answered(int(answer.error_code))
         return Answered(int(answer.error_code), producer=Producer(answer.producer_id, answer.producer_epoch))
@@ -136,7 +136,7 @@ class Asking:
             producer_id=producer.producer_id, producer_epoch=producer.epoch,
             topics=(schema.TxnOffsetCommitRequestTopic(name=topic, partitions=(of_partition,)),),
         )  # fmt: skip
-        (found,) = self._ask(Api.TXN_OFFSET_COMMIT, 3, request).topics[0].partitions
+        (found,) = self.ask(Api.TXN_OFFSET_COMMIT, 3, request).topics[0].partitions
         return Answered(int(found.error_code))
 
     def end_offset(self, partition: Partition) -> int:
@@ -149,11 +149,12 @@ class Asking:
             isolation_level=0,
             topics=(schema.ListOffsetsTopic(name=topic, partitions=(wanted,)),),
         )
-        (found,) = self._ask(Api.LIST_OFFSETS, 6, request).topics[0].partitions
+        (found,) = self.ask(Api.LIST_OFFSETS, 6, request).topics[0].partitions
         assert not found.error_code, found
         return int(found.offset)
 
-    def _ask(self, api: Api, version: int, request: Any) -> Any:
+    def ask(self, api: Api, version: int, request: Any) -> Any:
+        """Asks by a request of `kio`, and returns the answer."""
         self._correlation += 1
         header = struct.pack(">hhih", api, version, self._correlation, len(_CLIENT)) + _CLIENT + b"\0"
         frame = header + packed(request)

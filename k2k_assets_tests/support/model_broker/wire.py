@@ -24,6 +24,7 @@ NAMES = {
     Api.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
     Api.END_TXN: "end_txn",
     Api.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    Api.ALTER_CLIENT_QUOTAS: "alter_client_quotas",
 }
 """Of the schemas."""
 VERSIONS: Mapping[int, tuple[int, int]] = {

@@ -102,7 +102,8 @@ def _moved_on(source: Cluster, plans: Sequence[FailbackPlan]) -> dict[str, str]:
 
     What a call before this one has written does not count.
     """
-    found = fetch_offsets(source, [plan.group for plan in plans])
+    led = {plan.group: [row.source for row in plan.rows if row.leads] for plan in plans}
+    found = fetch_offsets(source, led, named=led)
     moved = dict(found.failed)
     for plan in plans:
         now = found.groups[plan.group].offsets if plan.group not in moved else {}

@@ -157,7 +157,7 @@ class Poller:
         report = CommitReport()
         if self._committer and not held_back:
             report = self._committer.commit(decisions, version)
-            self._release(self._committer, observed)
+            self._release(self._committer, observed, report)
         ensure_none_active(decisions, self._policies.on_active_consumer_group_commit, report.active)
         return PollResult(
             version=version,
@@ -244,8 +244,8 @@ class Poller:
             if group not in seen.failed
         ]
 
-    def _release(self, committer: GroupCommitter, seen: TargetObservation) -> None:
-        pending = {name: min(group.unstable) for name, group in seen.groups.items() if group.unstable}
+    def _release(self, committer: GroupCommitter, seen: TargetObservation, report: CommitReport) -> None:
+        pending = {name: min(group.unstable) for name, group in seen.groups.items() if group.unstable} | report.pending
         committer.release({name: pending[name] for name in self._stuck.overdue(pending)})
 
     def _look_at_versions(self, decisions: Iterable[GroupDecision]) -> None:

@@ -65,17 +65,20 @@ class CommitReport:
         active: Groups that had members at the look before the commit; nothing was committed for them.
         failed: Groups whose commit is uncertain, and groups in which others have committed since the decision, each
             with the reason; the next poll reads their commits again.
+        pending: Those of them that have offsets pending in an open transaction, each with such a partition.
     """
 
     committed: list[str] = field(default_factory=list)
     active: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, TopicPartition] = field(default_factory=dict)
 
     def add(self, other: CommitReport) -> None:
         """Adds the result of another shard."""
         self.committed += other.committed
         self.active += other.active
         self.failed.update(other.failed)
+        self.pending.update(other.pending)
 
 
 class Shard:
@@ -219,8 +222,9 @@ class Shard:
     ) -> list[GroupDecision]:
         """Commits one transaction with as many groups as time allows; returns the groups that are left."""
         # Of two transactions the later sent offsets count, whichever ends last: an application would lose its own.
-        pending = self._groups.pending([each.group for each in decisions])
-        report.failed.update(pending)
+        pending = self._groups.pending({each.group: each.commits for each in decisions})
+        report.failed.update((group, why) for group, (_, why) in pending.items())
+        report.pending.update((group, partition) for group, (partition, _) in pending.items())
         decisions = [each for each in decisions if each.group not in pending]
         if not decisions:
             return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from k2k_assets.control.group_versions import Version, parse
@@ -76,7 +76,7 @@ class TargetGroups:
         Raises:
             ClusterUnreachable: The cluster did not answer.
         """
-        found = fetch_offsets(self._cluster, expected, stable=stable)
+        found = fetch_offsets(self._cluster, expected, stable=stable, named=expected)
         changed = dict(found.failed)
         for group, committed in expected.items():
             if group in changed:
@@ -91,14 +91,21 @@ class TargetGroups:
                     break
         return changed
 
-    def pending(self, groups: Iterable[str]) -> dict[str, str]:
-        """The groups with offsets that are pending in open transactions, each with the reason for people.
+    def pending(self, partitions: Mapping[str, Collection[TopicPartition]]) -> dict[str, tuple[TopicPartition, str]]:
+        """The groups with offsets that are pending in open transactions.
+
+        Args:
+            partitions: By group the partitions to look at, be it that the group has no commit there yet.
+
+        Returns:
+            By group the first of these partitions, and the reason for people.
 
         Raises:
             ClusterUnreachable: The cluster did not answer.
         """
-        found = fetch_offsets(self._cluster, groups)
-        return {name: found.failed[name] for name, group in found.groups.items() if group.unstable}
+        found = fetch_offsets(self._cluster, partitions, named=partitions)
+        unstable = {name: group.unstable for name, group in found.groups.items() if group.unstable}
+        return {name: (min(those), found.failed[name]) for name, those in unstable.items()}
 
     def states(self) -> dict[str, GroupState]:
         """The state of every group, in one request to each broker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from enum import Enum
 from functools import partial
@@ -105,7 +105,11 @@ def list_others(cluster: Cluster, consumer_groups: Collection[str]) -> list[str]
 
 
 def fetch_offsets(
-    cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
+    cluster: Cluster,
+    groups: Iterable[str],
+    topics: Collection[str] | None = None,
+    stable: bool = True,
+    named: Mapping[str, Collection[TopicPartition]] | None = None,
 ) -> Fetched:
     """Committed offsets of many groups, with some hundred requests in flight.
 
@@ -115,6 +119,8 @@ def fetch_offsets(
         topics: Only partitions of these topics; None: all.
         stable: Whether to wait for offsets that an open transaction has sent (Kafka's `require_stable`); else the
             answer is the offset before it.
+        named: By group the only partitions to ask for; None or missing: all. Only of named partitions a broker tells
+            that offsets are pending where the group has no earlier commit.
 
     Returns:
         The answers. Groups whose coordinator is loading, or whose offsets are pending in an open transaction, are asked
@@ -128,8 +134,9 @@ def fetch_offsets(
     found = Fetched()
     for first in range(0, len(wanted), AT_ONCE):
         some = wanted[first : first + AT_ONCE]
+        by_name = {name: tuple(named[name]) for name in some if name in named} if named else None
         try:
-            answered = cluster.apart(fetch_offsets_here, some, of_topics, stable)
+            answered = cluster.apart(fetch_offsets_here, some, of_topics, stable, by_name)
         except ClusterUnreachable as error:
             if not found.groups:
                 raise
@@ -142,11 +149,15 @@ def fetch_offsets(
 
 @without_cycle_collection()
 def fetch_offsets_here(
-    cluster: Cluster, groups: Iterable[str], topics: Collection[str] | None = None, stable: bool = True
+    cluster: Cluster,
+    groups: Iterable[str],
+    topics: Collection[str] | None = None,
+    stable: bool = True,
+    named: Mapping[str, Collection[TopicPartition]] | None = None,
 ) -> Fetched:
     """Does the work of `fetch_offsets` in this process, which the client can crash (see `kafka/apart.py`)."""
     deadline = Deadline(cluster.timeout)
-    reader = _Reader(cluster, None if topics is None else frozenset(topics), stable)
+    reader = _Reader(cluster, None if topics is None else frozenset(topics), stable, named or {})
     result = Fetched()
     reader.ask(groups, deadline, result)
     settle = Deadline(min(SETTLE_SECONDS, deadline.remaining()))
@@ -162,10 +173,17 @@ def fetch_offsets_here(
 
 
 class _Reader:
-    def __init__(self, cluster: Cluster, topics: frozenset[str] | None, stable: bool) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: frozenset[str] | None,
+        stable: bool,
+        named: Mapping[str, Collection[TopicPartition]],
+    ) -> None:
         self._cluster = cluster
         self._topics = topics
         self._stable = stable
+        self._named = named
         # One object for each partition: a hundred thousand offsets share some hundred partitions.
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._loading: set[str] = set()
@@ -199,8 +217,9 @@ class _Reader:
             result.failed[group] = self.last_unreachable = "no answer in time"
 
     def _question(self, group: str, deadline: Deadline) -> Future[ConsumerGroupTopicPartitions]:
+        named = [KafkaTopicPartition(*partition) for partition in self._named.get(group, ())]
         futures: dict[str, Future[ConsumerGroupTopicPartitions]] = self._cluster.admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)],
+            [ConsumerGroupTopicPartitions(group, named or None)],
             require_stable=self._stable,
             request_timeout=max(0.1, deadline.remaining()),
         )

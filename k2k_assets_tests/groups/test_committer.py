@@ -235,6 +235,19 @@ def test_what_others_have_pending_since_the_decision_stays(place: Place) -> None
     assert "are pending in an open transaction" in report.failed[group]
 
 
+def test_what_others_have_pending_where_the_group_has_no_commit_yet_stays(place: Place) -> None:
+    """The first offsets of an application: brokers tell of them only where a partition is asked for by name."""
+    group, other = unique("g"), unique("other")
+    committer = place.claimed()
+    pending = open_offset_transaction(place.servers, group, {place.t0: 30})
+    report = committer.commit([place.decision(name, 8) for name in (group, other)], FIRST)
+    pending.commit_transaction(SECONDS)
+    await_held(place.servers, group, {place.t0: (30, "")})
+    assert report.committed == [other]
+    assert "are pending in an open transaction" in report.failed[group]
+    assert report.pending == {group: place.t0}
+
+
 def test_what_others_commit_after_the_look_stays_too(place: Place) -> None:
     """The broker goes by the order of the log: what was sent is older than what was committed after it."""
     group = unique("g")

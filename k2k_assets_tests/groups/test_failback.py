@@ -26,7 +26,7 @@ from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.verification.groups.check import check_groups
-from k2k_assets_tests.support.brokers.groups import commit, held, member, open_offset_transaction
+from k2k_assets_tests.support.brokers.groups import await_held, commit, held, member, open_offset_transaction
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
@@ -147,6 +147,24 @@ def test_what_others_have_committed_since_the_plan_stays(both: tuple[Cluster, Cl
     assert on_source == {"returns": 8, "went-on": 50, "pending-here": 50, "pending-there": 2, "again": 8}
     on_target = {name: held(target.servers, group)[t0][0] for name, group in names.items()}
     assert on_target == {"returns": 12, "went-on": 12, "pending-here": 12, "pending-there": 60, "again": 12}
+
+
+def test_the_first_offsets_on_the_source_that_are_pending_stay(both: tuple[Cluster, Cluster]) -> None:
+    """Brokers tell of pending offsets without an earlier commit only where a partition is asked for by name."""
+    source, target = both
+    topic, group = unique("t"), unique("g")
+    t0 = TopicPartition(topic, 0)
+    for cluster in both:
+        create_topic(cluster.servers, topic)
+    commit(target.servers, group, {t0: 12})
+    planned = plan(group, topic, 12, 8)
+    planned = planned._replace(rows=[row._replace(on_source=None) for row in planned.rows])
+    pending = open_offset_transaction(source.servers, group, {t0: 50})
+    report = execute([planned], source, target, "k2k_")
+    pending.commit_transaction(SECONDS)
+    await_held(source.servers, group, {t0: (50, "")})
+    assert report.written == []
+    assert "are pending in an open transaction" in report.refused[group]
 
 
 def consume(servers: str, group: str, topic: str, count: int | None) -> list[tuple[int, bytes | None]]:

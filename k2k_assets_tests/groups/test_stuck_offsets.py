@@ -100,26 +100,28 @@ def test_what_the_mapper_has_left_pending_is_ended_and_what_others_have_is_not(
     (topic,) = pipeline.selection.literal or ()
     at = TopicPartition(topic, 0)
     prefix = str(pipeline.groups.consumer_groups).removesuffix(".*")
-    stuck, others = f"{prefix}-stuck", f"{prefix}-others"
+    stuck, first, others = (f"{prefix}-{name}" for name in ("stuck", "first", "others"))
     for group in (stuck, others):
         commit(clusters.source_servers, group, {at: 7})
         commit(clusters.target_servers, group, {at: 3}, "k2k_1.1")
-    _forget_the_end(clusters.target_servers, pipeline, stuck, at)
+    commit(clusters.source_servers, first, {at: 7})
+    for group in (stuck, first):
+        _forget_the_end(clusters.target_servers, pipeline, group, at)
     application = open_offset_transaction(clusters.target_servers, others, {at: 5})
     with both_clusters(pipeline) as (source, target), Poller(pipeline, source, target) as poller:
         poller.start()
-        assert poller.poll().failed.keys() == {stuck, others}
+        assert poller.poll().failed.keys() == {stuck, first, others}
         assert _is_pending(target, stuck), "a new mapper's claim ends it not"
         monkeypatch.setattr(stuck_offsets, "STUCK_SECONDS", 0.0)
-        assert poller.poll().failed.keys() == {stuck, others}
+        assert poller.poll().failed.keys() == {stuck, first, others}
         monkeypatch.undo()
         assert not _is_pending(target, stuck)
         assert _is_pending(target, others)
         result = poller.poll()
-        assert result.committed == {stuck}
+        assert result.committed == {stuck, first}
         assert result.failed.keys() == {others}
         poller.await_visible(result)
-        assert held(clusters.target_servers, stuck)[at][0] == 7
+        assert [held(clusters.target_servers, group)[at][0] for group in (stuck, first)] == [7, 7]
         application.commit_transaction(SECONDS)
         wait_until(lambda: not _is_pending(target, others), SECONDS, "the application's offsets to be there")
     assert held(clusters.target_servers, others)[at][0] == 5

@@ -204,15 +204,15 @@ class _Writer:
     def _write(self, decided: Sequence[Override], request: Request) -> None:
         pipeline, cluster, time = self._pipeline, self._snapshot.cluster_id, now_ms()
         commits, mappings = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
-        names = [commits, mappings] if pipeline.features.offset_mapping else [commits]
-        counts = {name: topic.partitions for name, topic in self._target.describe(names).items()}
+        # Mappings may be switched off only for now: those from before are cancelled too.
+        counts = {name: topic.partitions for name, topic in self._target.describe([commits, mappings]).items()}
         for one in decided:
             record = commit_record(one, pipeline, cluster, request, self._generation, time)
             key = record.key_bytes()
             partition = commit_partition(pipeline, key, counts[commits])
             self._sink.write_control(commits, partition, key, record.value_bytes())
             mapping = mapping_record(one, pipeline, cluster, request, self._generation, time)
-            if mapping is not None and pipeline.features.offset_mapping:
+            if mapping is not None and mappings in counts:
                 key = mapping.key_bytes()
                 partition = mapping_partition(key, counts[mappings])
                 self._sink.write_control(mappings, partition, key, mapping.value_bytes())

@@ -259,6 +259,28 @@ def test_back_and_forth_and_what_is_refused(clusters: KafkaSandbox, tmp_path: Pa
     assert [fixture.newest(topic, p).position for p in (0, 1)] == [7, 6]
 
 
+def test_a_position_that_is_set_while_mappings_are_switched_off_cancels_them_too(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    """Else the first copies answer, as exact, though each of these records comes a second time behind them."""
+    topic = create_topic(clusters.source_servers, unique("switched"))
+    produce(clusters.source_servers, topic, [b"%d" % i for i in range(6)])
+    fixture = OverrideFixture(clusters, tmp_path, capsys, topic)
+    assert copy(fixture.pipeline).stopped == {}
+    with_mappings = fixture.path.read_text(encoding="utf-8")
+    without = yaml.safe_load(with_mappings)
+    without["features"]["offsetMapping"] = "disabled"
+    fixture.path.write_text(yaml.safe_dump(without), encoding="utf-8")
+    assert fixture.tool("set", "-o", f"{topic}:0:3")[0] == 0
+    assert copy(load_pipeline([fixture.path])).stopped == {}
+    fixture.path.write_text(with_mappings, encoding="utf-8")
+    produce(clusters.source_servers, topic, [b"new"])
+    assert copy(fixture.pipeline).stopped == {}
+    assert len(read_all(clusters.target_servers, topic)) == 10
+    assert fixture.translated(topic, 2) == (2, "exact")
+    assert [fixture.translated(topic, at)[1] for at in (3, 4, 5)] == ["unknown"] * 3
+
+
 def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> None:
     source = clusters.source_servers
     topic = create_topic(source, unique("busy"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from k2k_assets.control.assignment_records import Claim
@@ -37,6 +38,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.factory import records_transport_of
 from k2k_assets.transport.interface import ControlWriter
@@ -59,7 +61,7 @@ def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Requ
         ClusterUnreachable: A cluster does not answer.
     """
     snapshot = take_snapshot(pipeline, source, target, request.topics)
-    return _decide(pipeline, snapshot, _read_log(pipeline, snapshot, target), request)
+    return _decide(pipeline, snapshot, _read_log(pipeline, snapshot, target), request, SourceLogs(pipeline, source))
 
 
 def override(
@@ -88,7 +90,8 @@ def override(
     permissions = TopicCheck(pipeline, source, target, "replication", counts, routed)
     refuse(permissions.before_creation())
     log = _read_log(pipeline, before, target)
-    _decide(pipeline, before, log, request)
+    logs = SourceLogs(pipeline, source)
+    _decide(pipeline, before, log, request, logs)
     ensure_control_topics(pipeline, target)
     claimed_as = _claimed_as(before, log, request)
     if not force:
@@ -101,7 +104,7 @@ def override(
     with AssignmentTail(pipeline, target) as tail:
         generation = announce(pipeline, tail, new_instance(pipeline, 1, commit.topic_id))
         again = partial(take_snapshot, pipeline, source, target, request.topics)
-        writer = _Writer(pipeline, target, before, again, claimed_as, generation, owner, sink, tail)
+        writer = _Writer(pipeline, target, before, again, claimed_as, generation, owner, sink, tail, logs)
         try:
             sink.open()
             return writer.write(request)
@@ -130,8 +133,10 @@ class _Writer:
         owner: str,
         sink: ControlWriter,
         tail: AssignmentTail,
+        logs: SourceLogs,
     ) -> None:
         self._pipeline = pipeline
+        self._logs = logs
         self._target = target
         self._snapshot = snapshot
         self._refresh = refresh
@@ -180,7 +185,7 @@ class _Writer:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not (log.positions or log.passed_over):
             ensure_new_group(self._pipeline, self._target, mapped)
-        return _decide(self._pipeline, self._snapshot, log, request)
+        return _decide(self._pipeline, self._snapshot, log, request, self._logs)
 
     def _fence_others(self, own: Mapping[TopicPartition, Claim]) -> None:
         """Fences the owners of other claims at once, without waiting: step 2 has made sure that this is wanted.
@@ -218,9 +223,15 @@ class _Writer:
                 self._sink.write_control(mappings, partition, key, mapping.value_bytes())
 
 
-def _decide(pipeline: Pipeline, snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> list[Override]:
+def _decide(
+    pipeline: Pipeline, snapshot: OffsetSnapshot, log: CommitLog, request: Request, logs: SourceLogs
+) -> list[Override]:
     asked = request.by_partition(snapshot.partitions)
-    return [decide_override(snapshot.facts(pipeline, tp, log), where, request) for tp, where in asked.items()]
+    ends = logs.ends(asked, log.positions).offsets
+    facts = {tp: snapshot.facts(pipeline, tp, log) for tp in asked}
+    # 0 is what is not known: then nothing is said of what lies below the position.
+    cut_off = {tp: end for tp, end in ends.items() if (at := facts[tp].record) and 0 < end < at.position}
+    return [decide_override(replace(facts[tp], cut_off=cut_off.get(tp)), asked[tp], request) for tp in asked]
 
 
 def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> CommitLog:

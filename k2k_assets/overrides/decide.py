@@ -34,6 +34,8 @@ class PartitionFacts:
         readable: `Pipeline.readable_end` of the source.
         end: High watermark of the source.
         target_end: High watermark of its target partition; None where several partitions feed it.
+        cut_off: Where the log of the source was cut off below the position and has grown again: it holds other records
+            from there on than were copied. None if it was not, or if that is not known.
     """
 
     source: TopicPartition
@@ -46,6 +48,7 @@ class PartitionFacts:
     readable: int
     end: int
     target_end: int | None
+    cut_off: int | None = None
 
     @property
     def new_source(self) -> bool:
@@ -87,7 +90,10 @@ class Override:
     @property
     def skipped(self) -> range:
         """Source offsets that are never copied."""
-        return range(self.position if self.before is None else self.before, self.position)
+        if self.before is None:
+            return range(self.position, self.position)
+        cut_off = self.before if self.stays or self.facts.cut_off is None else self.facts.cut_off
+        return range(min(self.before, cut_off), self.position)
 
     @property
     def again(self) -> range:

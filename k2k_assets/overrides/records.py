@@ -116,12 +116,14 @@ def mapping_record(
     If foreign records were accepted at the same position, the record covers nothing, but notes that they may lie there.
 
     The mapping record stays when the commit record has been compacted away. A skipped range is covered without runs: no
-    record of it is on the target, so positions in it translate to the next record. A position further back cancels the
+    record of it is on the target, so positions in it translate to the next record. So is what a source holds between a
+    cut-off and the position, in place of what was copied. A position further back cancels the
     mappings from there on; so does a position that replaces a lost one, because more may have been mapped.
     """
-    if override.facts.new_source or (override.before == override.position and not request.foreign_records):
-        return None
     skipped = override.skipped
+    has_moved = bool(skipped) or override.before != override.position
+    if override.facts.new_source or not (has_moved or request.foreign_records):
+        return None
     return MappingRecord(
         group=pipeline.group,
         topic=override.facts.source.topic,

@@ -29,6 +29,7 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.tool import run_tool
 
 pytestmark = pytest.mark.integration
 
@@ -99,3 +100,28 @@ def test_positions_above_the_cut_mean_nothing_any_more(
     if copied:
         assert there_and_back[False] == [("exact", 20), ("exact", 40), ("unknown", None), ("unknown", None)]
         assert there_and_back[True] == [("exact", 20), ("exact", 40), ("exact", 40), ("exact", 40)]
+
+
+@pytest.mark.slow
+def test_a_position_that_goes_on_behind_the_cut_skips_what_lies_there_today(
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of the two ways that the stop names; else the copies of lost records answer as exact from then on."""
+    source = LossySource(broker)
+    topic = create_topic(source.servers, unique("orders"))
+    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
+    path = write_pipeline(tmp_path, source.servers, clusters.target_servers, [topic], features=features)
+    pipeline = load_pipeline([path])
+    source.write(topic, "kept", 40)
+    source.mark(topic)
+    source.write(topic, "lost", 60)
+    copy(pipeline)
+    source.lose()
+    source.write(topic, "new", 100)
+    assert run_tool(capsys, path, "set", "-o", f"{topic}:0:100")[0] == 0
+    assert copy(pipeline).stopped == {}
+    first_behind = translate_offsets(pipeline, topic, 0, [100])[0].to_offset
+    assert first_behind is not None
+    assert first_behind > 100
+    rows = translate_offsets(pipeline, topic, 0, [20, 40, 60, 99])
+    assert [row.to_offset for row in rows] == [20, *[first_behind] * 3], "new records are nowhere on the target"

@@ -209,8 +209,10 @@ class _Writer:
     def _write(self, decided: Sequence[Override], request: Request) -> None:
         pipeline, cluster, time = self._pipeline, self._snapshot.cluster_id, now_ms()
         commits, mappings = pipeline.coordination.commit.topic, pipeline.offset_mapping.topic
-        # Mappings may be switched off only for now: those from before are cancelled too.
-        counts = {name: topic.partitions for name, topic in self._target.describe([commits, mappings]).items()}
+        # Mappings may be switched off only for now: those from before are cancelled too. Who never had any may not be
+        # permitted to see their topic.
+        found = self._target.describe_async([commits, mappings], partly=not pipeline.features.offset_mapping)()
+        counts = {name: topic.partitions for name, topic in found.items()}
         for one in decided:
             record = commit_record(one, pipeline, cluster, request, self._generation, time)
             key = record.key_bytes()

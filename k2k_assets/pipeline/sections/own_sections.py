@@ -72,7 +72,7 @@ class Sync(Section):
     )
 
 
-DEFAULT_FORM: Literal["auto", "batches", "records"] = "records"
+DEFAULT_FORM: Literal["auto", "batches", "records"] = "auto"
 """`transport.form` where the file does not say it."""
 
 
@@ -81,10 +81,9 @@ class TransportForm(Section):
 
     form: Literal["auto", "batches", "records"] = Field(
         default=DEFAULT_FORM,
-        description="`records`: one by one, by librdkafka. `batches`: whole record batches as the source has them, "
-        "undecoded where nothing changes them; new: see [batches.md](batches.md). What cannot go by batches goes by "
-        "records, with a warning. `auto`: batches where brokers and settings allow them, and else records, without "
-        "one.",
+        description="`auto`: whole record batches as the source has them, undecoded where nothing changes them, where the "
+        "brokers and the settings allow that, and else record by record: see [batches.md](batches.md). `batches`: the "
+        "same, but what goes by records is a warning in the log. `records`: record by record, by librdkafka.",
     )
 
 

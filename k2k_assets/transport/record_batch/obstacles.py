@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.interface import SINK_SECONDS
 from k2k_assets.transport.record_batch.errors import ConnectionLost, NotByBatches
@@ -29,6 +30,8 @@ def in_settings(pipeline: Pipeline) -> list[str]:
             make(pipeline)
         except NotByBatches as found:
             reasons += found.reasons
+        except Refused:  # certificates that are not on this machine: the copy may run on another one
+            pass
     return list(dict.fromkeys(reasons))
 
 

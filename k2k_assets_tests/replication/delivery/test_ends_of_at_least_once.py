@@ -60,6 +60,7 @@ def pipeline(directory: Path, mode: str) -> Any:
     return make_pipeline(directory, "a:1", "b:1", ["t"], features={"exactlyOnce": mode})
 
 
+@pytest.mark.librdkafka
 @pytest.mark.parametrize(
     ("taken", "steps"),
     [((), ["flush"]), ((P0,), ["flush"]), ((P0, P1), ["purge what has not left", "flush"])],

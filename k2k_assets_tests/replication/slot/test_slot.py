@@ -30,6 +30,7 @@ def test_only_what_may_pass_is_waited_for(
     assert (session.call_count, wait.call_count) == (2, pauses)
 
 
+@pytest.mark.librdkafka
 @pytest.mark.parametrize(("form", "level"), [("batches", "WARNING"), ("auto", "INFO")])
 def test_what_cannot_go_by_batches_goes_on_by_records_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str, level: str
@@ -65,11 +66,13 @@ def test_what_cannot_go_by_batches_goes_on_by_records_at_once(
     assert told[f"slot 0 copies record by record, not by whole batches: {reason}"] == level
 
 
+@pytest.mark.librdkafka
 def test_a_file_that_wants_records_has_no_reason_to_note(tmp_path: Path) -> None:
     pipeline = make_pipeline(tmp_path, *BROKERS, ["t"], features={"exactlyOnce": "enabled"})
     assert Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))._memory.transport is None
 
 
+@pytest.mark.librdkafka
 def test_settings_that_batches_do_not_know_mean_records_from_the_beginning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

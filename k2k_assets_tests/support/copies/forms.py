@@ -1,13 +1,13 @@
 """The form of transport of tests whose pipelines name none: `K2K_FORM`, or what the product chooses.
 
-A test that is marked `librdkafka` copies by records in either form. Any other test fails in the form `batches` if a
-slot of this process goes on by records: it would say nothing about that form.
+A test that is marked `librdkafka` copies by records in either form. Any other test fails if a slot of this process goes
+on by records where batches were asked for: it would say nothing about that form.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -19,16 +19,10 @@ from k2k_assets.transport.interface import Transport
 _VARIABLE = "K2K_FORM"
 
 
-def form_section(features: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of a pipeline file that names the form; none if the product is to choose.
-
-    Args:
-        features: The features of the pipeline. At least once these tests have not been run by batches yet.
-    """
+def form_section() -> dict[str, Any]:
+    """The section of a pipeline file that names the form; none if the product is to choose."""
     form = os.environ.get(_VARIABLE)
-    if not form or (form == "batches" and features.get("exactlyOnce") != "enabled"):
-        return {}
-    return {"transport": {"form": form}}
+    return {"transport": {"form": form}} if form else {}
 
 
 @contextmanager
@@ -42,7 +36,7 @@ def copying_in_form(by_librdkafka: bool) -> Iterator[None]:
         with patch.dict(os.environ, {_VARIABLE: "records"}):
             yield
         return
-    if os.environ.get(_VARIABLE) != "batches":
+    if os.environ.get(_VARIABLE) == "records":
         yield
         return
     reasons: list[str] = []

@@ -83,7 +83,7 @@ def write_pipeline(
         ],
         "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
         "offsetMapping": {"topic": f"{name}-mappings"},
-        **form_section(features or {}),
+        **form_section(),
         **sections,
     }
     # The default ones are shared by all tests: who deletes one would take it away from the others.

@@ -54,7 +54,7 @@ def test_a_copy_tells_its_generation_its_claims_and_each_commit(
     for partition, records in ((0, 50), (1, 7)):
         of_partition = [event for event in committed if event.partition == TopicPartition(topic, partition)]
         assert sum(event.records for event in of_partition) == records
-        assert sum(event.bytes for event in of_partition) == 3 * records
+        assert sum(event.bytes for event in of_partition) >= 3 * records, "or more: the bytes of whole batches"
         assert sum(event.runs for event in of_partition) == outcome.topics[topic].partitions[partition].runs
         assert of_partition[-1].position == records
     assert _of(events, PartitionStopped) == []

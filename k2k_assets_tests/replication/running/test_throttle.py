@@ -103,7 +103,8 @@ def test_a_newer_instance_takes_over_from_one_that_waits_for_tokens(
     clusters: KafkaSandbox, tmp_path: Path, mode: str
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("large"))
-    produce(clusters.source_servers, topic, [Record(b"%d" % n, bytes(200_000)) for n in range(2)])
+    for n in range(2):  # in two batches
+        produce(clusters.source_servers, topic, [Record(b"%d" % n, bytes(200_000))])
     pipeline = throttled(clusters, tmp_path, mode, [topic], throttle={"bytesPerSecond": 1000})
     first = Running(pipeline, 1)
     first.await_copied(1)

@@ -192,7 +192,7 @@ class TroubledCopy:
 
     def _assert_outcome_known(self, proxy: Proxy, pipeline: Pipeline, ended: Request) -> None:
         """By batches the same is asked again, because each transaction has its epoch; else another producer begins."""
-        by_batches = pipeline.transport.form == "batches" and not self.case.aborts
+        by_batches = pipeline.transport.form != "records" and not self.case.aborts
         if by_batches and self.case.trouble is Trouble.DELAYED:
             return  # it comes in time
         api = Api.END_TXN if by_batches else Api.INIT_PRODUCER_ID

@@ -14,7 +14,7 @@ MODE ?= exactly-once
 # Of `make test-brokers`: the version of the brokers.
 KAFKA ?= 3.9.2
 # Of `make test-form` and `make storm`: the form of transport that `make test` does not use, and the tests that copy.
-FORM ?= batches
+FORM ?= records
 COPYING := $(patsubst %,k2k_assets_tests/%,replication coordination groups mapping verification overrides permissions)
 # Types, and who imports whom.
 TYPES := $(BIN)/mypy && $(BIN)/lint-imports --no-logo
@@ -58,7 +58,7 @@ test-brokers: setup ## The tests of copying, stops and takeovers on brokers of a
 		k2k_assets_tests/control k2k_assets_tests/coordination \
 		$(patsubst %,k2k_assets_tests/replication/%.py,running/test_older_brokers delivery/test_exactly_once delivery/test_at_least_once running/test_loud_stops writers/test_takeover)
 
-test-form: setup ## The tests that copy between real clusters, in the other form of transport (FORM=batches)
+test-form: setup ## The tests that copy between real clusters, in the other form of transport (FORM=records)
 	K2K_FORM=$(FORM) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" $(COPYING)
 
 ui-test: setup ## Look at Dagster's UI with a real browser (needs Chromium; on Debian: apt-get install chromium)

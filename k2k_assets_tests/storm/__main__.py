@@ -21,7 +21,7 @@ from k2k_assets_tests.storm.storm import storm
 @click.option("--mode", type=click.Choice(["exactly-once", "at-least-once"]), default="exactly-once", show_default=True)
 @click.option("--engine", type=click.Choice(["spark", "processes", "dagster"]), default="spark", show_default=True)
 @click.option(
-    "--form", type=click.Choice(get_args(Form)), default="records", show_default=True, help="`transport.form`."
+    "--form", type=click.Choice(get_args(Form)), default="batches", show_default=True, help="`transport.form`."
 )
 @click.option("--round", "round_seconds", default=120.0, show_default=True, help="Seconds between two comparisons.")
 @click.option("--pause", default=3.0, show_default=True, help="Mean seconds between two faults.")

@@ -41,7 +41,7 @@ class Plan:
     aloud: bool = False
     stages: bool = False
     both_ways: bool = False
-    form: Form = "records"
+    form: Form = "batches"
 
     @property
     def late_writers(self) -> bool:

@@ -233,6 +233,7 @@ def stop_all_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- who is no longer right -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.librdkafka  # by batches what it has in hand is refused: test_at_least_once_by_batches.py
 @RULE
 def test_an_at_least_once_writer_that_freezes_and_wakes(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: bool

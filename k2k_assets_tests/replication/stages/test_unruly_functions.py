@@ -238,7 +238,7 @@ def test_a_function_that_ends_its_process_each_second_time_stops_its_topic(
     topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
     of_one = of_small_transactions(1)
     path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode, **of_one)
-    written = produce(clusters.source_servers, topic, [b"often %d" % n for n in range(60)])
+    written = [at for n in range(60) for at in produce(clusters.source_servers, topic, [b"often %d" % n])]
     produce(clusters.source_servers, other, values(60))
     outcome = copy(pipeline, cores=1)
     reason = outcome.stopped[topic][0]

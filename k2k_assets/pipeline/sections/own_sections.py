@@ -81,9 +81,9 @@ class TransportForm(Section):
 
     form: Literal["auto", "batches", "records"] = Field(
         default=DEFAULT_FORM,
-        description="`auto`: whole record batches as the source has them, undecoded where nothing changes them, where the "
-        "brokers and the settings allow that, and else record by record: see [batches.md](batches.md). `batches`: the "
-        "same, but what goes by records is a warning in the log. `records`: record by record, by librdkafka.",
+        description="`auto`: whole record batches as the source has them, undecoded where nothing changes them, where "
+        "the brokers and the settings allow that, and else record by record: see [batches.md](batches.md). `batches`: "
+        "the same, but what goes by records is a warning in the log. `records`: record by record, by librdkafka.",
     )
 
 

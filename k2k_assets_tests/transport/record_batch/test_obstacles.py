@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.core.errors import Refused
 from k2k_assets.transport.factory import obstacles_to_batches
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -71,3 +72,11 @@ def test_settings_are_looked_at_first(tmp_path: Path) -> None:
         tmp_path, "a:1", "b:1", ["orders"], features=EXACTLY_ONCE, producer={"partitioner": "fnv1a"}
     )
     assert obstacles_to_batches(pipeline, asks_brokers=True) == ["partitioner is fnv1a"]
+
+
+def test_certificates_on_another_machine_are_no_obstacle_until_brokers_are_asked(tmp_path: Path) -> None:
+    missing = {"ssl.ca.location": str(tmp_path / "no-such.pem"), "security.protocol": "SSL"}
+    pipeline = make_pipeline(tmp_path, "source:9092", "target:9092", ["orders"], producer=missing)
+    assert obstacles_to_batches(pipeline, asks_brokers=False) == []
+    with pytest.raises(Refused, match="No such file"):
+        obstacles_to_batches(pipeline, asks_brokers=True)

@@ -57,7 +57,7 @@ def test_everything_of_a_pipeline(clusters: KafkaSandbox, place: Path, prefix: s
     for topic, partitions in zip(topics, (1, 3), strict=True):
         shown = fixture.metadata(names.topic_key(topic))
         assert (shown[keys.RECORDS], shown[keys.LAG], shown[keys.TARGET_TOPIC]) == (100, 0, topic)
-        assert shown[keys.TRANSPORT_FORM] == "records"
+        assert shown[keys.TRANSPORT_FORM] == "batches"
         assert len(shown[keys.POSITIONS].records) == partitions
         assert len(read_all(clusters.target_servers, topic)) == 100
         assert fixture.is_synced(names.topic_key(topic))

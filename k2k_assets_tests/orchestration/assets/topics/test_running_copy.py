@@ -55,7 +55,7 @@ def test_what_somebody_copies_is_followed_up_to_where_the_source_was(
     for one in followed.values():
         assert (dict(one.ends), dict(one.positions), one.lag) == ({0: 0, 1: 5}, {0: 0, 1: 5}, 0)
         assert "Dagster run the-run" in one.copied_by
-        assert followed_materialization("a topic", one).metadata[keys.TRANSPORT_FORM] == "records"
+        assert followed_materialization("a topic", one).metadata[keys.TRANSPORT_FORM] == "batches"
     running.end()
     assert followed_topics(pipeline, *both, topics) == {}
 

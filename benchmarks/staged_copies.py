@@ -1,6 +1,6 @@
 """Measures whole copies with stages that change records: CPU of driver, JVM, workers and their functions a record.
 
-    python -m benchmarks.staged_copies                     # some four minutes, on a quiet machine
+    python -m benchmarks.staged_copies                     # some six minutes, on a quiet machine
     python -m benchmarks.staged_copies --append            # the same, appended to RESULTS.md
     python -m benchmarks.staged_copies --records 500000 --repeat 1
 
@@ -20,7 +20,7 @@ from benchmarks import machine, report
 from benchmarks.copying import Copied, copy
 from benchmarks.driver_process import DriverProcess
 from benchmarks.lab import Lab
-from benchmarks.pipelines import LARGE, Settings
+from benchmarks.pipelines import BATCHES, LARGE, RECORDS, Settings
 from benchmarks.sampling import require_proc
 from benchmarks.sizes import FULL, Load
 from k2k_assets.registry.client import ConfluentRegistry
@@ -28,7 +28,7 @@ from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox.registry import SandboxRegistry
 
-HEADERS = ["stage", "us a record", "least to most", "more than without", "records/s"]
+HEADERS = ["stage", "form", "us a record", "least to most", "more than without", "records/s"]
 _TOPIC, _SIZE = "bench-staged", 100
 _MODULE = "bench_function"
 _CODE = '''
@@ -59,11 +59,12 @@ def main() -> None:
         for each in (FULL.warm_up, load):
             lab.ensure_loaded(each)
         copy(lab, driver, FULL.warm_up, Settings(exactly_once=True))
-        runs: dict[str, list[Copied]] = {}
+        runs: dict[tuple[str, str], list[Copied]] = {}
         for turn in range(options.repeat):
             for what, sections in kinds(lab, *urls).items():
-                settings = Settings(exactly_once=True, batch_size=LARGE, sections=sections)
-                runs.setdefault(what, []).append(copy(lab, driver, load, settings))
+                for form in (RECORDS, BATCHES):
+                    settings = Settings(exactly_once=True, batch_size=LARGE, sections=sections, form=form)
+                    runs.setdefault((what, form), []).append(copy(lab, driver, load, settings))
             report.progress(f"turn {turn + 1}: " + ", ".join(f"{_cost(each[-1]):.2f}" for each in runs.values()))
     how = (
         f"{load.title} in {load.partitions} partitions, exactly once, batchSize {LARGE:,}; CPU of driver, JVM, workers "
@@ -108,15 +109,15 @@ def _schema_id(url: str) -> int:
     return ConfluentRegistry("source", {"url": url}, {}).register(f"{_TOPIC}-value", Schema("AVRO", '"bytes"', ()))
 
 
-def _rows(runs: Mapping[str, list[Copied]]) -> list[list[str]]:
-    without = median(map(_cost, runs["none"]))
+def _rows(runs: Mapping[tuple[str, str], list[Copied]]) -> list[list[str]]:
     rows = []
-    for what, copies in runs.items():
+    for (what, form), copies in runs.items():
+        without = median(map(_cost, runs["none", form]))
         costs = sorted(map(_cost, copies))
         speed = median(each.per_second for each in copies)
         cost = median(costs)
         span = f"{costs[0]:.2f} to {costs[-1]:.2f}"
-        rows.append([what, f"{cost:.2f}", span, f"{cost - without:+.2f}", f"{speed:,.0f}"])
+        rows.append([what, form, f"{cost:.2f}", span, f"{cost - without:+.2f}", f"{speed:,.0f}"])
     return rows
 
 

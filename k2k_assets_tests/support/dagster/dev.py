@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from k2k_assets import orchestration
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.reloading import URL_VARIABLE
+from k2k_assets.sandbox.broker_settings import free_ports
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,7 +56,7 @@ class DagsterDev:
     ) -> None:
         self.names = names
         self.home = environment["DAGSTER_HOME"]
-        self.port = _free_port()
+        (self.port,) = free_ports(1)  # none that the system gives to connections meanwhile
         environment = {**environment, URL_VARIABLE: f"http://127.0.0.1:{self.port}"}
         self._log = (directory / "dagster-dev.log").open("w+")
         program, *arguments = command
@@ -174,9 +174,3 @@ def _answers(url: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import TYPE_CHECKING
 
 from k2k_assets.transport.record_batch.errors import Unreadable
@@ -19,8 +18,7 @@ _PIECE = 64 * 1024
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _LENGTH = struct.Struct(">i")
-_GZIP_WINDOW = 31
-_STREAMS = {LZ4: "lz4", ZSTD: "zstd"}
+_STREAMS = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
 
 
 def decompressed(codec: int, packed: memoryview, largest: int = LARGEST) -> bytes:
@@ -37,12 +35,10 @@ def decompressed(codec: int, packed: memoryview, largest: int = LARGEST) -> byte
     if codec == NONE:
         return bytes(packed)
     try:
-        if codec == GZIP:
-            return _gzip(packed, largest)
         if codec == SNAPPY:
             return _snappy(packed, largest)
         return _stream(_STREAMS[codec], packed, largest)
-    except (OSError, ValueError, zlib.error, struct.error) as error:  # pyarrow's own are of the first two
+    except (OSError, ValueError) as error:  # pyarrow's own are of these
         raise Unreadable(f"it cannot be decompressed: {error}") from None
 
 
@@ -50,40 +46,30 @@ def _too_large(largest: int) -> Unreadable:
     return Unreadable(f"it decompresses to more than {largest} bytes")
 
 
-def _gzip(packed: memoryview, largest: int) -> bytes:
-    pieces, left = [], largest
-    rest: bytes | memoryview = packed
-    while rest:
-        decompressor = zlib.decompressobj(_GZIP_WINDOW)
-        pieces.append(decompressor.decompress(rest, left + 1))
-        left -= len(pieces[-1])
-        if left < 0:
-            raise _too_large(largest)
-        if not decompressor.eof:
-            raise Unreadable("its gzip stream is cut off")
-        rest = decompressor.unused_data  # what was put together of several streams
-    return b"".join(pieces)
-
-
 def _snappy(packed: memoryview, largest: int) -> bytes:
     import pyarrow as pa
 
     codec = pa.Codec("snappy")
     if packed[: len(_XERIAL)] != _XERIAL:
-        return _raw_snappy(codec, packed, largest)
+        return _raw_snappy(codec, packed, largest, largest)
     pieces, left, at = [], largest, _XERIAL_HEADER
     while at < len(packed):
+        if packed[at : at + len(_XERIAL)] == _XERIAL:  # what was put together of several streams
+            at += _XERIAL_HEADER
+            continue
+        if len(packed) - at < _LENGTH.size:
+            raise Unreadable("its snappy stream is cut off")
         (size,) = _LENGTH.unpack_from(packed, at)
         at += _LENGTH.size
         if not 0 <= size <= len(packed) - at:
             raise Unreadable(f"a snappy block of {size} bytes, and {len(packed) - at} are there")
-        pieces.append(_raw_snappy(codec, packed[at : at + size], left))
+        pieces.append(_raw_snappy(codec, packed[at : at + size], left, largest))
         left -= len(pieces[-1])
         at += size
     return b"".join(pieces)
 
 
-def _raw_snappy(codec: pa.Codec, packed: memoryview, largest: int) -> bytes:
+def _raw_snappy(codec: pa.Codec, packed: memoryview, left: int, largest: int) -> bytes:
     size = 0
     for shift, byte in zip(range(0, 35, 7), packed, strict=False):
         size |= (byte & 0x7F) << shift
@@ -91,7 +77,7 @@ def _raw_snappy(codec: pa.Codec, packed: memoryview, largest: int) -> bytes:
             break
     else:
         raise Unreadable("a snappy block without its size")
-    if size > largest:
+    if size > left:
         raise _too_large(largest)
     found: bytes = codec.decompress(packed, size, asbytes=True)
     return found

@@ -29,10 +29,6 @@ def test_the_frame_of_old_java_clients_comes_back(content: bytes) -> None:
     assert decompressed(SNAPPY, memoryview(xerial_snappy(content))) == content
 
 
-def test_several_gzip_streams_are_one() -> None:
-    assert decompressed(GZIP, memoryview(PACK[GZIP](b"one ") + PACK[GZIP](b"two"))) == b"one two"
-
-
 @pytest.mark.parametrize("codec", PACKED)
 def test_a_bomb_is_refused_before_it_grows(codec: int) -> None:
     bomb, largest = memoryview(PACK[codec](bytes(50_000_000))), 1_000_000

@@ -5,6 +5,7 @@ Number n goes to partition n // 3 % 2 of one topic, and its transaction says in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -55,14 +56,18 @@ class Life:
         servers: The target.
         tactics: Of the slot.
         seconds: Longest time of a step.
+        properties: Further settings, librdkafka names.
 
     Attributes:
         committed: So many numbers are copied and committed, as far as it knows.
         position: The next number.
     """
 
-    def __init__(self, servers: str, tactics: SlotTactics, seconds: float) -> None:
-        settings = sink_settings_of({"bootstrap.servers": servers, "compression.type": "none"}, seconds)
+    def __init__(
+        self, servers: str, tactics: SlotTactics, seconds: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        known = {"bootstrap.servers": servers, "compression.type": "none", **(properties or {})}
+        settings = sink_settings_of(known, seconds)
         self.committed = self.position = 0
         self._sink = BatchSink(settings, NAME, tactics, seconds)
         self._chunks: list[Chunk] = []

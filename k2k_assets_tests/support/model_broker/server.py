@@ -14,6 +14,7 @@ from enum import Enum
 from k2k_assets_tests.support.brokers.kafka_frames import Api, Request, read_frame
 from k2k_assets_tests.support.brokers.listening_broker import HOST, ListeningBroker
 from k2k_assets_tests.support.model_broker.cluster import ModelCluster
+from k2k_assets_tests.support.model_broker.logins import SPOKEN, ModelLogins, ModelSession
 from k2k_assets_tests.support.model_broker.wire import VERSIONS, ModelWire
 
 _HEADER = 14
@@ -56,7 +57,8 @@ class ModelBroker(ListeningBroker):
     Args:
         cluster: What it answers for.
         version: Its feature `transaction.version`.
-        spoken: Which versions of each API it says it speaks.
+        spoken: Which versions of each API it says it speaks; None: those of Kafka 4.3.
+        logins: Who may sign in; None: nobody has to.
 
     Attributes:
         faults: Those that have not happened yet.
@@ -64,7 +66,11 @@ class ModelBroker(ListeningBroker):
     """
 
     def __init__(
-        self, cluster: ModelCluster, version: int = 2, spoken: Mapping[int, tuple[int, int]] = VERSIONS
+        self,
+        cluster: ModelCluster,
+        version: int = 2,
+        spoken: Mapping[int, tuple[int, int]] | None = None,
+        logins: ModelLogins | None = None,
     ) -> None:
         super().__init__("model-broker")
         self.cluster = cluster
@@ -72,7 +78,9 @@ class ModelBroker(ListeningBroker):
         self.handled = 0
         self._late: list[tuple[int, Request]] = []
         self._turn = threading.Lock()
-        self._wire = ModelWire(cluster, (HOST, self.port), version, spoken)
+        self._logins = logins
+        known = spoken or (VERSIONS if logins is None else SPOKEN)
+        self._wire = ModelWire(cluster, (HOST, self.port), version, known)
 
     def settle(self) -> None:
         """Executes what is late, and writes the markers of all transactions that are being ended."""
@@ -89,9 +97,13 @@ class ModelBroker(ListeningBroker):
                 self.cluster.coordinator.time_out(name)
 
     def _serve(self, connection: socket.socket) -> None:
+        session = ModelSession(self._logins)
         with connection, suppress(OSError):
             while (frame := read_frame(connection)) is not None:
                 request = Request.parse(frame, 0)
+                if not session.takes(request):
+                    connection.sendall(session.answer(request))
+                    continue
                 with self._turn:
                     fault = self._fault_of(request)
                     answer = self._handled(request, fault)

@@ -153,7 +153,7 @@ class TransactionCoordinator:
         """
         if not self.has_epoch_each:
             return (yield from self._end_once(producer, deadline, commits=True))
-        doubt, began = "", time.monotonic()
+        doubt, refusals, began = "", 0, time.monotonic()
         while True:
             try:
                 connection = yield from self._connected(deadline)
@@ -164,8 +164,9 @@ class TransactionCoordinator:
             except ConnectionLost as lost:
                 self.close()
                 doubt = str(lost)
-                if deadline.expired():
-                    raise Restart(f"committing: no answer in time, so that the outcome is not known: {doubt}") from None
+                refusals += isinstance(lost, LoginRefused)
+                if deadline.expired() or refusals >= MOST_REFUSALS:
+                    raise Restart(f"committing: no answer, so that the outcome is not known: {doubt}") from None
                 yield from pause(_PAUSE)
                 continue
             if not error and following is not None:

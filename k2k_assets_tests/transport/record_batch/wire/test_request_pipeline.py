@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
-from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
+from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, LoginRefused, ProtocolError
 from k2k_assets.transport.record_batch.wire.connection import SMALL_ANSWER, BrokerConnection
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import settings_of
@@ -52,8 +52,11 @@ class Requests:
 class Line:
     """A pipeline, and the broker's end of its connection."""
 
-    def __init__(self, requests: Requests, ends: tuple[socket.socket, socket.socket] | None) -> None:
-        self.connection = BrokerConnection(("broker", 1), settings_of({"bootstrap.servers": "broker:1"}))
+    def __init__(
+        self, requests: Requests, ends: tuple[socket.socket, socket.socket] | None, properties: Mapping[str, str]
+    ) -> None:
+        settings = settings_of({"bootstrap.servers": "broker:1", **properties})
+        self.connection = BrokerConnection(("broker", 1), settings)
         self.connection._sock, self.broker = ends or socket.socketpair()
         self.connection._sock.setblocking(False)
         self.broker.settimeout(SECONDS)
@@ -70,8 +73,12 @@ class Line:
 
 
 @contextmanager
-def _line(requests: Requests, ends: tuple[socket.socket, socket.socket] | None = None) -> Iterator[Line]:
-    line = Line(requests, ends)
+def _line(
+    requests: Requests,
+    ends: tuple[socket.socket, socket.socket] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[Line]:
+    line = Line(requests, ends, properties or {})
     try:
         yield line
     finally:
@@ -215,3 +222,90 @@ def test_a_broker_that_wants_to_be_left_alone_is() -> None:
         requests.not_before = 0.0
         line.loop.run(SECONDS, lambda: not requests.waiting)
         assert line.received().endswith(b"later")
+
+
+SASL = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "pw"}
+HANDSHAKE, AUTHENTICATE = 17, 36
+
+
+def _api_of(request: bytes) -> int:
+    return int(struct.unpack_from(">h", request, 4)[0])
+
+
+def _is_silent(line: Line) -> bool:
+    """Whether nothing comes from it, although it may send."""
+    line.loop.run(0, lambda: False)
+    line.broker.setblocking(False)
+    try:
+        return not line.broker.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    finally:
+        line.broker.settimeout(SECONDS)
+
+
+def _next_of(line: Line) -> bytes:
+    while _is_silent(line):
+        continue
+    return line.received()
+
+
+def _taken(request: bytes, error: int = 0) -> bytes:
+    """The answer to a step of a login."""
+    (correlation,) = struct.unpack_from(">i", request, 8)
+    body = struct.pack(">hi", error, 0)
+    if _api_of(request) == AUTHENTICATE:
+        body = b"\0" + struct.pack(">hBB", error, 1, 1) + struct.pack(">q", 3_600_000) + b"\0"
+    return struct.pack(">ii", len(body) + 4, correlation) + body
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_credentials_are_shown_between_requests_once_all_are_answered(count: int) -> None:
+    """Whatever waits to be sent waits for that: so the time comes, however much is to be sent."""
+    requests = Requests([[b"early"] for _ in range(count)])
+    with _line(requests, _over_tcp(), SASL) as line:
+        line.start()
+        early = [_next_of(line) for _ in range(count)]
+        line.connection._sign_in_at = 0.0
+        requests.waiting.extend([[b"late"], [b"later"]])
+        for frame in early[:-1]:
+            line.broker.sendall(_answer_to(frame, b"done"))
+            assert _is_silent(line), "an answer is outstanding"
+        line.broker.sendall(_answer_to(early[-1], b"done"))
+        for api in (HANDSHAKE, AUTHENTICATE):
+            step = _next_of(line)
+            assert _api_of(step) == api
+            assert _is_silent(line), "the login is not at its end"
+            line.broker.sendall(_taken(step))
+        assert [_next_of(line)[-5:] for _ in range(2)] == [b"\0late", b"later"]
+        assert len(requests.answers) == count
+
+
+def test_a_login_that_is_refused_meanwhile_leaves_nothing_in_doubt() -> None:
+    requests = Requests([[b"early"]])
+    with _line(requests, properties=SASL) as line:
+        line.start()
+        early = _next_of(line)
+        line.connection._sign_in_at = 0.0
+        requests.waiting.append([b"late"])
+        line.broker.sendall(_answer_to(early, b"done"))
+        line.broker.sendall(_taken(_next_of(line)))
+        line.broker.sendall(_taken(_next_of(line), error=58))
+        with pytest.raises(LoginRefused, match="broker:1: SASL authentication error"):
+            line.loop.run(SECONDS, lambda: False)
+        assert line.pipeline.is_idle
+        assert requests.waiting, "it was not taken"
+
+
+def test_a_connection_that_is_closed_because_credentials_come_late_leaves_doubt_only_of_what_was_sent() -> None:
+    requests = Requests([[b"early"]])
+    with _line(requests, properties=SASL) as line:
+        line.start()
+        _next_of(line)
+        line.connection._sign_in_at = 0.0
+        requests.waiting.append([b"late"])
+        line.broker.close()
+        with pytest.raises(ConnectionLost, match="broker:1"):
+            line.loop.run(SECONDS, lambda: False)
+        assert not line.pipeline.is_idle
+        assert requests.waiting, "it was not taken"

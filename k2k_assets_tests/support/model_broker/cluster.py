@@ -45,7 +45,7 @@ class ModelCluster:
         self.coordinator = ModelCoordinator(self._mark, first_epoch)
 
     def produce(self, version: int, name: str, partition: Partition, content: bytes) -> tuple[int, int]:
-        """Appends a batch of a transaction.
+        """Appends a batch of a transaction, or of a producer without one.
 
         Args:
             version: Of the request.
@@ -79,6 +79,15 @@ class ModelCluster:
         for entry in self.logs[partition].committed():
             batch, _ = read_batch(entry.content, 0)
             found += [record.value for record in batch.records]
+        return found
+
+    def written(self, partition: Partition) -> list[bytes]:
+        """The values of all records, also of those that are not committed; in order."""
+        found: list[bytes] = []
+        for entry in self.logs[partition].entries:
+            if entry.commits is None:
+                batch, _ = read_batch(entry.content, 0)
+                found += [record.value or b"" for record in batch.records]
         return found
 
     def has_open_transactions(self) -> bool:

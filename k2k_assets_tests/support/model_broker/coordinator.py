@@ -118,6 +118,10 @@ class ModelCoordinator:
         holder.state = State.EMPTY
         return 0, holder.producer
 
+    def give_id(self) -> Producer:
+        """Gives a producer id to who writes outside transactions."""
+        return Producer(next(self._new_ids), 0)
+
     def join(self, name: str, producer: Producer, partitions: Iterable[Partition]) -> int:
         """Adds partitions to the transaction; the first ones begin it."""
         holder = self.holders.get(name)

@@ -134,7 +134,9 @@ class ModelWire:
     def _initialised(self, version: int, request: Any, refused: int) -> Any:
         schema = schema_of("init_producer_id", version, "response")
         refusal = refused, NOBODY
-        error, producer = refusal if refused else self._cluster.coordinator.init(request.transactional_id)
+        coordinator, name = self._cluster.coordinator, request.transactional_id
+        given = (0, coordinator.give_id()) if name is None and not refused else None
+        error, producer = given or (refusal if refused else coordinator.init(name))
         return schema.InitProducerIdResponse(
             throttle_time=_AT_ONCE, error_code=ErrorCode(error), producer_id=producer.producer_id,
             producer_epoch=producer.epoch,

@@ -19,6 +19,7 @@ from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker, Tro
 
 SECONDS = 5.0
 SHORT = 0.02
+MANY = 100_000
 FAILURES = (Restart, ClusterUnreachable)
 
 
@@ -47,6 +48,12 @@ class Target:
             life.commit(foresees=False)
         self.broker.settle()
         ensure_exact(self.broker.cluster)
+
+
+def _copy(life: Life, transactions: int) -> None:
+    for _ in range(transactions):
+        life.write(6)
+        life.commit(foresees=False)
 
 
 @pytest.fixture(params=[1, 2])
@@ -95,8 +102,7 @@ def test_who_is_refused_after_a_request_was_lost_does_not_try_on_and_on(target: 
         password, target.logins.password = target.logins.password, "another"
         target.broker.faults.append(Fault(api, Trouble.LOST))
         with pytest.raises(FAILURES):
-            life.write(6)
-            life.commit(foresees=False)
+            _copy(life, transactions=1)
         assert target.logins.refused <= MOST_REFUSALS
     target.logins.password = password
     target.broker.settle()
@@ -115,9 +121,7 @@ def test_a_login_that_is_refused_in_a_transaction_ends_it(target: Target, settle
         password, target.logins.password = target.logins.password, "another"
         shown, known = target.logins.shown, target.logins.refused
         with pytest.raises(FAILURES, match=r"SASL authentication error: Authentication failed"):
-            while True:
-                life.write(6)
-                life.commit(foresees=False)
+            _copy(life, transactions=MANY)
         assert target.logins.refused - known <= 2 * MOST_REFUSALS
         assert target.logins.shown == shown
     target.logins.password, target.logins.seconds = password, 0.0

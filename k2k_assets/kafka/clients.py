@@ -59,7 +59,8 @@ _CLOSED_DOORS = (
         "SSL routines",
         "cannot be talked to over TLS",
         "Check ssl.* in {role}.kafka: the authority that signed the brokers' certificates, this client's own "
-        "certificate if they ask for one, and that 'bootstrap.servers' is the address in their certificates.",
+        "certificate if they ask for one, and that 'bootstrap.servers' is the address in their certificates. If the "
+        "brokers' port takes no TLS, 'security.protocol' is PLAINTEXT or SASL_PLAINTEXT.",
     ),
 )
 
@@ -151,7 +152,17 @@ def is_unreachable(error: KafkaError) -> bool:
 
 def is_refused_login(error: KafkaError) -> bool:
     """Whether a broker refused this client's credentials or certificate, or this client refused the broker's."""
-    return any(word in error.str() for word, _, _ in _CLOSED_DOORS)
+    return is_closed_door(error.str())
+
+
+def is_closed_door(why: object) -> bool:
+    """Whether a text says that a broker refused the login or the certificate, or this client the broker's."""
+    return any(word in str(why) for word, _, _ in _CLOSED_DOORS)
+
+
+def advice_on_login(role: str, why: object) -> str:
+    """The advice to append to a text if it is about a login or TLS; else it is empty."""
+    return next((f". {advice.format(role=role)}" for word, _, advice in _CLOSED_DOORS if word in str(why)), "")
 
 
 def is_about_rights(error: KafkaError) -> bool:

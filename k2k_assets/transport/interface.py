@@ -109,7 +109,12 @@ class ControlWriter(Protocol):
     """Writes control records in transactions, under a transactional id."""
 
     def open(self) -> None:
-        """Initialises the transactional id: this fences its former holder, and aborts that one's open transaction."""
+        """Initialises the transactional id: this fences its former holder, and aborts that one's open transaction.
+
+        Raises:
+            ClusterUnreachable: The target refuses the login.
+            Restart: The target did not answer in time, or anything else is wrong.
+        """
         ...
 
     def begin(self) -> None:
@@ -126,6 +131,7 @@ class ControlWriter(Protocol):
         Raises:
             Fenced: Another producer holds the transactional id now.
             Restart: The commit failed, or its outcome is not known.
+            ClusterUnreachable: The target refuses the login; the outcome is not known.
         """
         ...
 

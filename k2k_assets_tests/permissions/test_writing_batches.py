@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.factory import BATCHES, TRANSPORTS
 from k2k_assets_tests.permissions.permissions_fixture import PermissionsFixture, Way
 from k2k_assets_tests.support.brokers import kafka
@@ -52,8 +52,11 @@ def test_they_are_copied_with_the_listed_rights(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sasl.password": "wrong-4711"}, "^target: .*: SASL authentication error"),
-        ({"ssl.ca.location": "probe"}, "^target: .*: SSL routines: .*CERTIFICATE_VERIFY_FAILED"),
+        ({"sasl.password": "wrong-4711"}, "^the target cluster at .* refuses the login: .*: SASL authentication error"),
+        (
+            {"ssl.ca.location": "probe"},
+            "^the target cluster at .* cannot be talked to over TLS: .*: SSL routines: .*CERTIFICATE_VERIFY_FAILED",
+        ),
     ],
     ids=["password", "authority"],
 )
@@ -64,7 +67,7 @@ def test_who_is_not_let_in_is_told_why(
     way = {**scram(target), **change}
     pipeline = secure_pipeline(tmp_path, scram(source), way, ["any"], features=FEATURES)
     sink = TRANSPORTS[BATCHES](pipeline).open_sinks(True, 1_000_000).open_sink(kafka.unique("slot"))
-    with pytest.raises(Restart, match=words) as refused:
+    with pytest.raises(ClusterUnreachable, match=words) as refused:
         sink.open()
     sink.close()
     assert "wrong-4711" not in str(refused.value)

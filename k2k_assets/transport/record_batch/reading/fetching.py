@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError, error_text
 from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, out_of_range, take
@@ -129,7 +130,8 @@ class Fetching:
         body = fetch_messages.fetch(version, asked, limits)
         largest = self._settings.largest_answer
         answer = yield from connection.ask(messages.FETCH, version, body, largest, limits.wait_ms / 1000)
-        fetched = fetch_messages.read_fetch(version, answer)
+        with connection.naming():
+            fetched = fetch_messages.read_fetch(version, answer)
         if fetched.error:
             raise ProtocolError(f"{connection}: the answer to a fetch is an error: {error_text(fetched.error)}")
         yield from self._take(connection, asked, fetched)
@@ -191,5 +193,5 @@ def _log_ends(connection: BrokerConnection, tp: TopicPartition) -> Task[tuple[in
 def _warn(refused: int, lost: ConnectionLost) -> int:
     """Logs a broken connection, now and then if it stays so; returns how often it was refused by now."""
     if refused % _WARN_EACH == 0:
-        log.warning("source: %s (it is connected to again)", lost)
+        log.warning("source: %s (it is connected to again)%s", lost, clients.advice_on_login("source", lost))
     return refused + 1

@@ -8,6 +8,8 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -39,6 +41,9 @@ _REAUTHENTICATE_AFTER = 0.85
 _SLOWEST = 50_000
 # Of a long answer so much has to be there before somebody is woken to take it.
 _WORTH_WAKING = 512 * 1024
+# How a record of TLS begins, read as a length: a broker that expects TLS may answer by an alert.
+_TLS_ALERT: Final = range(0x15030000, 0x15030400)
+_UNSUPPORTED_MECHANISM: Final = 33
 
 
 class BrokerConnection:
@@ -63,6 +68,7 @@ class BrokerConnection:
         self.traffic = settings.traffic
         self._sign_in_at = float("inf")
         self._wakes_from = 1
+        self._answers = 0
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
@@ -218,7 +224,8 @@ class BrokerConnection:
     def _learn_versions(self, deadline: float) -> Task[None]:
         api = messages.API_VERSIONS
         answer = yield from self._ask(api, ASKED_VERSIONS[api], messages.api_versions(), SMALL_ANSWER, deadline)
-        self.spoken = messages.read_api_versions(answer)
+        with self.naming():
+            self.spoken = messages.read_api_versions(answer)
         if self.spoken.error:
             why = error_text(self.spoken.error)
             raise NotByBatches([f"the broker {self} does not say which versions it speaks: {why}"])
@@ -263,14 +270,18 @@ class BrokerConnection:
         assert mechanism is not None
         self._sign_in_at = float("inf")
         answer = yield from self._step(messages.SASL_HANDSHAKE, messages.sasl_handshake(mechanism.name), deadline)
-        error, known = messages.read_sasl_handshake(answer)
+        with self.naming():
+            error, known = messages.read_sasl_handshake(answer)
+        if error == _UNSUPPORTED_MECHANISM:
+            raise LoginRefused(f"it takes {', '.join(known) or 'no mechanism'}, not {mechanism.name}")
         if error:
-            raise LoginRefused(f"it takes {', '.join(known)}, not {mechanism.name}")
+            raise LoginRefused(f"{error_text(error)} (does it expect a login at this port?)")
         exchange = mechanism.exchange()
         token = next(exchange)
         while True:
             answer = yield from self._step(messages.SASL_AUTHENTICATE, messages.sasl_authenticate(token), deadline)
-            said = messages.read_sasl_authenticate(answer)
+            with self.naming():
+                said = messages.read_sasl_authenticate(answer)
             if said.error:
                 raise LoginRefused(said.words or error_text(said.error))
             if said.lifetime > 0:
@@ -292,12 +303,14 @@ class BrokerConnection:
             yield from self._send(_LENGTH.pack(len(request)) + request, deadline)
             answer = yield from self._receive(limit, deadline)
             self.traffic.answered(len(answer) + _LENGTH.size, sent_at)
+            self._answers += 1
             # The answer about versions is one that old clients can read, too.
-            return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
+            with self.naming():
+                return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
         except OSError as error:
             self.traffic.errors += 1
             self.close()
-            raise ConnectionLost(f"{self}: {error}") from None
+            raise ConnectionLost(f"{self}: {error}{self._why_closed()}") from None
         except ConnectionLost:
             self.traffic.errors += 1
             self.close()
@@ -326,6 +339,8 @@ class BrokerConnection:
         head = bytearray(_LENGTH.size)
         yield from self._fill(memoryview(head), deadline)
         (length,) = _LENGTH.unpack(head)
+        if length in _TLS_ALERT and self._settings.tls is None:
+            raise ProtocolError(f"{self}: it answers by TLS, and security.protocol says that it does not speak it")
         if length > limit:
             raise AnswerTooLarge(f"{self}: an answer of {length} bytes, and at most {limit} are taken")
         if length < _LENGTH.size:
@@ -342,7 +357,7 @@ class BrokerConnection:
             try:
                 count = sock.recv_into(space)
                 if count == 0:
-                    raise ConnectionLost(f"{self}: the broker has closed the connection")
+                    raise ConnectionLost(f"{self}: the broker has closed the connection{self._why_closed()}")
                 space = space[count:]
                 deadline += count / _SLOWEST
             except BlockingIOError:
@@ -357,6 +372,22 @@ class BrokerConnection:
                 yield from self._wait(WRITE, deadline)
             if space and time.monotonic() >= deadline:
                 raise self._late()
+
+    def _why_closed(self) -> str:
+        """What a broker may expect that closes the connection with one of the first requests."""
+        if not self._answers and self._settings.tls is None:
+            return " at the first request (does it expect TLS? security.protocol says that it does not)"
+        if self._answers == 1 and self._settings.mechanism is None:
+            return " at the first request (does it expect a login? security.protocol says that it does not)"
+        return ""
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Puts the address before the text of what its body finds wrong with an answer."""
+        try:
+            yield
+        except ProtocolError as error:
+            raise type(error)(f"{self}: {error}") from None
 
     def _opened(self) -> socket.socket:
         if self._sock is None:

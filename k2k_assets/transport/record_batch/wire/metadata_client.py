@@ -41,7 +41,8 @@ class MetadataClient:
             try:
                 connection = yield from self._connected(address)
                 answer = yield from connection.ask(METADATA, ASKED_VERSIONS[METADATA], wanted)
-                found = messages.read_metadata(answer)
+                with connection.naming():
+                    found = messages.read_metadata(answer)
             except ConnectionLost as lost:
                 trouble = lost
                 self.close()

@@ -201,6 +201,7 @@ class RequestPipeline:
             del received[:end]
             correlation, request, sent_at = self._expected[0]
             self._connection.traffic.answered(end, sent_at)
-            request.on_answer(body_of(answer, correlation))
+            with self._connection.naming():
+                request.on_answer(body_of(answer, correlation))
             self._expected_bytes -= request.least_answer
             self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

@@ -18,9 +18,11 @@ from typing import Generic, TypeVar
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.producer_identity import ProducerIdentity
+from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
+from k2k_assets.transport.record_batch.wire.settings import ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Loop, pause
 from k2k_assets.transport.record_batch.wire.traffic import NOTHING, QueueSize
 from k2k_assets.transport.record_batch.writing.leader_search import LeaderSearch
@@ -189,7 +191,7 @@ class BatchProducer(ABC, Generic[K]):
         try:
             yield
         except ConnectionLost as lost:
-            raise self._fail(Restart(f"target: {lost}")) from None
+            raise self._fail(_trouble(lost, self._settings.connection)) from None
         except (Restart, Undeliverable, K2KError) as failure:
             self._fail(failure)
             raise
@@ -201,3 +203,11 @@ class BatchProducer(ABC, Generic[K]):
         self._failure = failure
         self._loop.stop()
         return failure
+
+
+def _trouble(lost: ConnectionLost, settings: ConnectionSettings) -> Exception:
+    """What a lost connection means: where a login is refused, users have to do something."""
+    if clients.is_closed_door(lost):
+        servers = ",".join(f"{host}:{port}" for host, port in settings.servers)
+        return clients.unreachable("target", {"bootstrap.servers": servers}, lost)
+    return Restart(f"target: {lost}")

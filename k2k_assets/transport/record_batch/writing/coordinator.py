@@ -88,7 +88,8 @@ class TransactionCoordinator:
                 version = connection.version_of(INIT_PRODUCER_ID, *messages.INIT_PRODUCER_ID_VERSIONS)
                 body = messages.init_producer_id(self._id, self._settings.transaction_ms)
                 answer = yield from connection.ask(INIT_PRODUCER_ID, version, body)
-                error, producer = messages.read_init_producer_id(answer)
+                with connection.naming():
+                    error, producer = messages.read_init_producer_id(answer)
             except ConnectionLost as lost:
                 self.close()
                 refusals += isinstance(lost, LoginRefused)
@@ -129,7 +130,8 @@ class TransactionCoordinator:
                     raise
                 yield from pause(_PAUSE)
                 continue
-            found = messages.read_add_partitions(answer)
+            with connection.naming():
+                found = messages.read_add_partitions(answer)
             if found.keys() != set(partitions):
                 raise Restart(f"{connection}: an answer about other partitions than were added to the transaction")
             errors = {tp: error for tp, error in found.items() if error and error != _OPERATION_NOT_ATTEMPTED}
@@ -149,6 +151,7 @@ class TransactionCoordinator:
 
         Raises:
             Fenced: Somebody else has the id.
+            LoginRefused: The credentials are refused; it cannot be known whether it is committed.
             Restart: It is not committed, or that cannot be known.
         """
         if not self.has_epoch_each:
@@ -160,13 +163,16 @@ class TransactionCoordinator:
                 answer = yield from connection.ask(
                     END_TXN, EPOCH_EACH, messages.end_txn(self._id, producer, commits=True)
                 )
-                error, following = messages.read_end_txn(EPOCH_EACH, answer)
+                with connection.naming():
+                    error, following = messages.read_end_txn(EPOCH_EACH, answer)
             except ConnectionLost as lost:
                 self.close()
                 doubt = str(lost)
                 refusals += isinstance(lost, LoginRefused)
-                if deadline.expired() or refusals >= MOST_REFUSALS:
-                    raise Restart(f"committing: no answer, so that the outcome is not known: {doubt}") from None
+                if refusals >= MOST_REFUSALS:
+                    raise
+                if deadline.expired():
+                    raise Restart(f"committing: no answer in time, so that the outcome is not known: {doubt}") from None
                 yield from pause(_PAUSE)
                 continue
             if not error and following is not None:
@@ -190,7 +196,8 @@ class TransactionCoordinator:
             longer = max(0.0, deadline.remaining() - self._settings.connection.answer_seconds)
             body = messages.end_txn(self._id, producer, commits)
             answer = yield from connection.ask(END_TXN, version, body, held_back=longer)
-            error, following = messages.read_end_txn(version, answer)
+            with connection.naming():
+                error, following = messages.read_end_txn(version, answer)
         except ConnectionLost as lost:
             raise Restart(f"{step}: no answer, so that the outcome is not known: {lost}") from None
         if error:

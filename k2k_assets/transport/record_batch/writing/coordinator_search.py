@@ -43,7 +43,8 @@ def sought_coordinator(
                 answer = yield from connection.ask(
                     FIND_COORDINATOR, version, messages.find_coordinator(transactional_id)
                 )
-                found = messages.read_find_coordinator(answer)
+                with connection.naming():
+                    found = messages.read_find_coordinator(answer)
             except ConnectionLost as lost:
                 trouble = lost
                 continue

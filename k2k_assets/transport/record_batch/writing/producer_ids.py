@@ -62,7 +62,9 @@ class ProducerIds:
                 try:
                     loop.start(self._on(connection))
                     loop.run(max(0.0, min(settings.answer_seconds, deadline.remaining())), self._is_answered)
-                    trouble = self._trouble(connection)
+                    # The last attempt may have no time: what was wrong with the one before says more.
+                    if not (deadline.expired() and isinstance(trouble, ConnectionLost)):
+                        trouble = self._trouble(connection)
                 except ConnectionLost as lost:
                     trouble = lost
                 finally:

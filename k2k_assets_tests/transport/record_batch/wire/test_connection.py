@@ -77,6 +77,11 @@ def _opened(settings: SourceSettings) -> tuple[Loop, BrokerConnection]:
     return loop, connection
 
 
+def _address(settings: SourceSettings) -> str:
+    host, port = settings.servers[0]
+    return f"{host}:{port}: "
+
+
 def _silent(sock: socket.socket) -> None:
     read_frame(sock)
     read_frame(sock)  # until the client gives up
@@ -106,7 +111,10 @@ def test_a_broker_that_does_not_answer_in_time_is_given_up(script: Script) -> No
         (struct.pack(">i", 3) + b"abc", ProtocolError, "3 bytes"),
         (_frame(99, _versions(VERSIONS)), ProtocolError, "answer to request 99"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", AnswerTooLarge, "bytes"),
-        (b"", ConnectionLost, "closed the connection"),
+        (b"", ConnectionLost, r"closed the connection at the first request \(does it expect TLS\?"),
+        (bytes.fromhex("15030300020250"), ProtocolError, "it answers by TLS, and security.protocol says"),
+        (bytes.fromhex("15030100020228"), ProtocolError, "it answers by TLS, and security.protocol says"),
+        (_frame(1, b"\0"), ProtocolError, "an answer ends too early"),
     ],
 )
 def test_what_is_no_answer_ends_the_connection(answer: bytes, error: type[Exception], words: str) -> None:
@@ -114,8 +122,9 @@ def test_what_is_no_answer_ends_the_connection(answer: bytes, error: type[Except
         read_frame(sock)
         sock.sendall(answer)
 
-    with _broker(script) as settings, pytest.raises(error, match=words):
+    with _broker(script) as settings, pytest.raises(error, match=words) as said:
         _opened(settings)
+    assert str(said.value).startswith(_address(settings))
 
 
 def test_nobody_listens() -> None:
@@ -187,6 +196,42 @@ def test_a_mechanism_that_the_broker_does_not_take_is_said() -> None:
         settings = replace(plain, mechanism=settings_of({"bootstrap.servers": "x:1", **PLAIN}).mechanism)
         with pytest.raises(LoginRefused, match="it takes OTHER, not PLAIN"):
             _opened(settings)
+
+
+def test_a_broker_that_expects_no_login_is_said() -> None:
+    def script(sock: socket.socket) -> None:
+        _greets(sock)
+        sock.sendall(_frame(_correlation(sock), struct.pack(">hi", 34, 0)))
+
+    with _broker(script) as plain:
+        settings = replace(plain, mechanism=settings_of({"bootstrap.servers": "x:1", **PLAIN}).mechanism)
+        with pytest.raises(LoginRefused, match=r"ILLEGAL_SASL_STATE.*does it expect a login at this port\?") as said:
+            _opened(settings)
+        assert str(said.value).startswith(_address(settings))
+
+
+def test_a_broker_that_expects_a_login_is_said() -> None:
+    def script(sock: socket.socket) -> None:
+        _greets(sock)
+        read_frame(sock)
+
+    with _broker(script) as settings:
+        loop, connection = _opened(settings)
+        with pytest.raises(ConnectionLost, match=r"at the first request \(does it expect a login\?"):
+            loop.complete(connection.ask(3, 12, b""))
+
+
+def test_a_broker_that_closes_later_on_is_not_suspected() -> None:
+    def script(sock: socket.socket) -> None:
+        _greets(sock)
+        sock.sendall(_frame(_correlation(sock), b"\0answer"))
+        read_frame(sock)
+
+    with _broker(script) as settings:
+        loop, connection = _opened(settings)
+        assert bytes(loop.complete(connection.ask(3, 12, b""))) == b"answer"
+        with pytest.raises(ConnectionLost, match=r"closed the connection$"):
+            loop.complete(connection.ask(3, 12, b""))
 
 
 def test_credentials_are_shown_again_before_they_end() -> None:

@@ -199,7 +199,7 @@ def test_an_answer_that_is_refused_leaves_doubt() -> None:
         line.loop.run(SECONDS, lambda: bool(requests.answers))
         requests.refuses = True
         line.broker.sendall(_answer_to(second, b"about something else"))
-        with pytest.raises(ProtocolError, match="refused"):
+        with pytest.raises(ProtocolError, match="broker:1: it is refused"):
             line.loop.run(SECONDS, lambda: False)
         assert not line.pipeline.is_idle
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,9 @@ class SlowCoordinator:
         topic = text(TP.topic) + array([partition]) + NO_TAGS
         yield from ()
         return memoryview(struct.pack(">i", 0) + array([topic]) + NO_TAGS)
+
+    def naming(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def pause(self, seconds: float) -> Task[None]:
         self.now += seconds

@@ -153,15 +153,8 @@ class Shard:
                 while left and not deadline.expired():
                     left = self._transaction(self._claimed(), left, metadata, report)
                 why = _NO_TIME
-            except Superseded:
-                self._producer = None
-                raise
             except (Restart, K2KError) as error:
-                # The state of the producer cannot be trusted any more.
-                self._producer = None
-                if isinstance(error, Fenced):
-                    self._ensure_newest()
-                why = str(error)
+                why = self._given_up(error)
             report.failed.update((decision.group, why) for decision in left)
 
     def release(self, group: str, partition: TopicPartition) -> str | None:
@@ -187,14 +180,21 @@ class Shard:
             refusal = self._send(producer, group, [[at]])
             self._abort(producer)
             return refusal
-        except Superseded:
-            self._producer = None
-            raise
         except (Restart, K2KError) as error:
-            self._producer = None
-            if isinstance(error, Fenced):
-                self._ensure_newest()
-            return str(error)
+            return self._given_up(error)
+
+    def _given_up(self, error: Exception) -> str:
+        """Gives the producer up, whose state cannot be trusted any more; returns the error in words.
+
+        Raises:
+            Superseded: A newer mapper exists.
+        """
+        self._producer = None
+        if isinstance(error, Superseded):
+            raise error
+        if isinstance(error, Fenced):
+            self._ensure_newest()
+        return str(error)
 
     def close(self) -> None:
         """Closes the producer."""

@@ -157,12 +157,18 @@ def is_refused_login(error: KafkaError) -> bool:
 
 def is_closed_door(why: object) -> bool:
     """Whether a text says that a broker refused the login or the certificate, or this client the broker's."""
-    return any(word in str(why) for word, _, _ in _CLOSED_DOORS)
+    return _closed_door(why) is not None
 
 
 def advice_on_login(role: str, why: object) -> str:
     """The advice to append to a text if it is about a login or TLS; else it is empty."""
-    return next((f". {advice.format(role=role)}" for word, _, advice in _CLOSED_DOORS if word in str(why)), "")
+    found = _closed_door(why)
+    return f". {found[1].format(role=role)}" if found else ""
+
+
+def _closed_door(why: object) -> tuple[str, str] | None:
+    """What a text about a login or a certificate means, and what to do; None if it is about something else."""
+    return next(((what, advice) for word, what, advice in _CLOSED_DOORS if word in str(why)), None)
 
 
 def is_about_rights(error: KafkaError) -> bool:
@@ -201,5 +207,5 @@ def is_about_the_group(error: KafkaError) -> bool:
 def unreachable(role: str, properties: Mapping[str, object], why: object) -> ClusterUnreachable:
     """Makes the error for a cluster that does not answer, or refuses the login."""
     servers = properties.get("bootstrap.servers", "?")
-    what, advice = next(((what, advice) for word, what, advice in _CLOSED_DOORS if word in str(why)), _NO_ANSWER)
+    what, advice = _closed_door(why) or _NO_ANSWER
     return ClusterUnreachable(f"the {role} cluster at {servers} {what}: {why}. {advice.format(role=role)}")

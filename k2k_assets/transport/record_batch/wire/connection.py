@@ -311,11 +311,8 @@ class BrokerConnection:
             self.traffic.errors += 1
             self.close()
             raise ConnectionLost(f"{self}: {error}{self._why_closed()}") from None
-        except ConnectionLost:
-            self.traffic.errors += 1
-            self.close()
-            raise
-        except BaseException:  # also when the task ends here: half an answer cannot be read on
+        except BaseException as error:  # also when the task ends here: half an answer cannot be read on
+            self.traffic.errors += isinstance(error, ConnectionLost)
             self.close()
             raise
 

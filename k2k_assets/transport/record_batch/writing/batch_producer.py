@@ -115,7 +115,7 @@ class BatchProducer(ABC, Generic[K]):
     def _queue(self, key: K, queued: QueuedBatch) -> None:
         if self._failure is not None:
             raise self._failure
-        size = QueueSize(queued.batch.records, queued.batch.size)
+        size = queued.size
         self._queued.setdefault(key, []).append(queued)
         self._queued_bytes += size.bytes_
         self._outstanding = self._outstanding.plus(size)

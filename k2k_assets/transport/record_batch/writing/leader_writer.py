@@ -253,7 +253,7 @@ class LeaderWriter:
                 self._active.append(partition)
         if queued.piece is not None:
             queued.piece.base_offset = base
-        self._transaction.acknowledged(QueueSize(queued.batch.records, queued.batch.size))
+        self._transaction.acknowledged(queued.size)
 
 
 def _was_not_written(partition: TargetPartition, found: ProducedPartition) -> bool:

@@ -18,6 +18,7 @@ from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.control_messages import TopicMetadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.tasks import Task, pause
+from k2k_assets.transport.record_batch.wire.traffic import QueueSize
 from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
 from k2k_assets.transport.record_batch.writing.write_errors import NO_LEADER, UNKNOWN_TOPIC, error_of
 
@@ -37,6 +38,11 @@ class QueuedBatch(NamedTuple):
 
     batch: OutgoingBatch
     piece: Piece | None
+
+    @property
+    def size(self) -> QueueSize:
+        """How much it adds to what waits."""
+        return QueueSize(self.batch.records, self.batch.size)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,34 +10,22 @@ from hypothesis import Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from k2k_assets.core.errors import K2KError
-from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.model_broker.cluster import ModelCluster
 from k2k_assets_tests.support.model_broker.coordinator import State
 from k2k_assets_tests.support.model_broker.copying import NAME, TOPICS, Life, ensure_exact, position_in
-from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker, Trouble
+from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults
+from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker
 from k2k_assets_tests.support.suite.properties import examples
 
-SECONDS = 3.0
-"""Of a step: it has six attempts in that time."""
-FAILURES = (Restart, Undeliverable, K2KError)
 # More often what carries records, and what ends transactions.
 APIS = [
     *(Api.PRODUCE, Api.PRODUCE, Api.PRODUCE, Api.END_TXN, Api.END_TXN, Api.END_TXN),
     *(Api.ADD_PARTITIONS_TO_TXN, Api.ADD_PARTITIONS_TO_TXN, Api.INIT_PRODUCER_ID, Api.FIND_COORDINATOR, Api.METADATA),
 ]
-# Leaders and replicas; coordinators; sequences and epochs; states; what nobody knows.
-CODES = [3, 5, 6, 7, 19, 20, 14, 15, 16, 45, 46, 47, 48, 49, 51, 53, 59, 74, 87, 90, 100, 120, -1]
-FAULTS = st.builds(
-    Fault,
-    st.sampled_from(APIS),
-    st.sampled_from(Trouble),
-    occurrence=st.integers(1, 4),
-    code=st.sampled_from(CODES),
-    later=st.integers(1, 8),
-)
+FAULTS = faults(APIS, latest=8)
 SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=3)
 """Of the chunks of a transaction."""
 TRANSACTIONS = st.lists(SIZES, min_size=1, max_size=4)

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.errors import Restart, Undeliverable
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.model_broker.cluster import ModelCluster
@@ -24,26 +22,15 @@ from k2k_assets_tests.support.model_broker.copying_at_least_once import (
     committed_in,
     ensure_at_least_once,
 )
+from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults
 from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker, Trouble
 from k2k_assets_tests.support.suite.properties import examples
 
-SECONDS = 3.0
-"""Of a step: it has six attempts in that time."""
-FAILURES = (Restart, Undeliverable, K2KError)
 APIS = [
     *(Api.PRODUCE, Api.PRODUCE, Api.PRODUCE, Api.PRODUCE, Api.INIT_PRODUCER_ID, Api.INIT_PRODUCER_ID),
     *(Api.ADD_PARTITIONS_TO_TXN, Api.END_TXN, Api.END_TXN, Api.FIND_COORDINATOR, Api.METADATA),
 ]
-# Leaders and replicas; coordinators; sequences and epochs; states; what nobody knows.
-CODES = [3, 5, 6, 7, 19, 20, 14, 15, 16, 45, 46, 47, 48, 49, 51, 53, 59, 74, 87, 90, 100, 120, -1]
-FAULTS = st.builds(
-    Fault,
-    st.sampled_from(APIS),
-    st.sampled_from(Trouble),
-    occurrence=st.integers(1, 4),
-    code=st.sampled_from(CODES),
-    later=st.integers(1, 12),
-)
+FAULTS = faults(APIS, latest=12)
 PIECES = st.lists(st.tuples(st.sampled_from(range(len(SOURCES))), st.integers(1, 8)), min_size=1, max_size=4)
 """From which source, and how many numbers."""
 COMMITS = st.lists(PIECES, min_size=1, max_size=3)

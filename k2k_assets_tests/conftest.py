@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -74,6 +75,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What commands remember does not go into the home of who runs the tests; the processes they start inherit it."""
     os.environ["K2K_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """Commands that run inside a test set the level of our log for their process."""
+    ours = logging.getLogger("k2k")
+    before = ours.level
+    yield
+    ours.setLevel(before)
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,8 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CTRL_C = b"\x03"
 # Makes standard input the terminal of a new session, as a login does: Ctrl-C signals all processes in it.
 _LOG_IN = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-_RECORDS = 100
+# So many transactions, of ten records, that some are seen on the way.
+_RECORDS = 2000
 
 
 class Row(NamedTuple):
@@ -127,7 +128,6 @@ def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, cluste
     source, target = clusters.source_servers, clusters.target_servers
     topic = kafka.create_topic(source, kafka.unique("shown"))
     kafka.produce(source, topic, [b"%d" % i for i in range(_RECORDS)])
-    # A transaction for each record, so that there is something to see on the way.
     pipeline = make_pipeline(
         tmp_path,
         source,
@@ -165,7 +165,7 @@ def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, cluste
     assert terminal.raw.rindex(_SHOW_CURSOR) > terminal.raw.rindex(_HIDE_CURSOR)
     assert terminal.text.count("Stopping after the last commit") == 1
     assert "Traceback" not in terminal.text
-    assert re.search(rf"^{pipeline.name}: {_RECORDS + 10} records, ", terminal.text, re.MULTILINE)
+    assert re.search(rf"^{pipeline.name}: {_RECORDS + 10:,} records, ", terminal.text, re.MULTILINE)
     assert re.search(rf"^  {topic} .* lag 0$", terminal.text, re.MULTILINE)
     assert_same_content(source, topic, target)
     assert_exact_mappings(pipeline, source, target, topic)

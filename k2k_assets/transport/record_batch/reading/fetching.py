@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
@@ -129,9 +130,8 @@ class Fetching:
         version, limits = connection.fetch_version, self._limits()
         body = fetch_messages.fetch(version, asked, limits)
         largest = self._settings.largest_answer
-        answer = yield from connection.ask(messages.FETCH, version, body, largest, limits.wait_ms / 1000)
-        with connection.naming():
-            fetched = fetch_messages.read_fetch(version, answer)
+        read = partial(fetch_messages.read_fetch, version)
+        fetched = yield from connection.ask(messages.FETCH, version, body, read, largest, limits.wait_ms / 1000)
         if fetched.error:
             raise ProtocolError(f"{connection}: the answer to a fetch is an error: {error_text(fetched.error)}")
         yield from self._take(connection, asked, fetched)
@@ -183,8 +183,9 @@ def _log_ends(connection: BrokerConnection, tp: TopicPartition) -> Task[tuple[in
     with suppress(ConnectionLost):
         for when in (EARLIEST, LATEST):
             body = messages.list_offsets(tp, when)
-            answer = yield from connection.ask(LIST_OFFSETS, ASKED_VERSIONS[LIST_OFFSETS], body)
-            error, offset = messages.read_list_offsets(answer)
+            error, offset = yield from connection.ask(
+                LIST_OFFSETS, ASKED_VERSIONS[LIST_OFFSETS], body, messages.read_list_offsets
+            )
             if not error:
                 ends.append(offset)
     return (ends[0], ends[1]) if len(ends) == 2 else None

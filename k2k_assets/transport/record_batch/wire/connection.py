@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -28,7 +28,7 @@ from k2k_assets.transport.record_batch.wire.control_messages import ASKED_VERSIO
 from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, Reader, old_text
 from k2k_assets.transport.record_batch.wire.resolver import resolved
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
-from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, Task, Wait
+from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, T, Task, Wait
 
 _HEADER: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">i")
@@ -93,14 +93,21 @@ class BrokerConnection:
             raise
 
     def ask(
-        self, api: int, version: int, body: bytes, limit: int = SMALL_ANSWER, held_back: float = 0
-    ) -> Task[memoryview]:
-        """Sends a request, and returns the body of its answer.
+        self,
+        api: int,
+        version: int,
+        body: bytes,
+        read: Callable[[memoryview], T],
+        limit: int = SMALL_ANSWER,
+        held_back: float = 0,
+    ) -> Task[T]:
+        """Sends a request, and returns its answer.
 
         Args:
             api: The API.
             version: Its version.
             body: The request behind its header.
+            read: Reads the body of the answer; a `ProtocolError` of it gets the broker's name.
             limit: Size limit of the answer, in bytes.
             held_back: For how many seconds the broker may hold the answer back.
 
@@ -109,7 +116,7 @@ class BrokerConnection:
         """
         yield from self.sign_in_if_due()
         deadline = time.monotonic() + self._settings.answer_seconds + held_back
-        return (yield from self._ask(api, version, body, limit, deadline))
+        return (yield from self._ask(api, version, body, read, limit, deadline))
 
     @property
     def has_to_sign_in(self) -> bool:
@@ -223,9 +230,7 @@ class BrokerConnection:
 
     def _learn_versions(self, deadline: float) -> Task[None]:
         api = messages.API_VERSIONS
-        answer = yield from self._ask(api, ASKED_VERSIONS[api], messages.api_versions(), SMALL_ANSWER, deadline)
-        with self.naming():
-            self.spoken = messages.read_api_versions(answer)
+        self.spoken = yield from self._step(api, messages.api_versions(), messages.read_api_versions, deadline)
         if self.spoken.error:
             why = error_text(self.spoken.error)
             raise NotByBatches([f"the broker {self} does not say which versions it speaks: {why}"])
@@ -269,9 +274,9 @@ class BrokerConnection:
         mechanism = self._settings.mechanism
         assert mechanism is not None
         self._sign_in_at = float("inf")
-        answer = yield from self._step(messages.SASL_HANDSHAKE, messages.sasl_handshake(mechanism.name), deadline)
-        with self.naming():
-            error, known = messages.read_sasl_handshake(answer)
+        error, known = yield from self._step(
+            messages.SASL_HANDSHAKE, messages.sasl_handshake(mechanism.name), messages.read_sasl_handshake, deadline
+        )
         if error == _UNSUPPORTED_MECHANISM:
             raise LoginRefused(f"it takes {', '.join(known) or 'no mechanism'}, not {mechanism.name}")
         if error:
@@ -279,9 +284,8 @@ class BrokerConnection:
         exchange = mechanism.exchange()
         token = next(exchange)
         while True:
-            answer = yield from self._step(messages.SASL_AUTHENTICATE, messages.sasl_authenticate(token), deadline)
-            with self.naming():
-                said = messages.read_sasl_authenticate(answer)
+            body = messages.sasl_authenticate(token)
+            said = yield from self._step(messages.SASL_AUTHENTICATE, body, messages.read_sasl_authenticate, deadline)
             if said.error:
                 raise LoginRefused(said.words or error_text(said.error))
             if said.lifetime > 0:
@@ -291,10 +295,12 @@ class BrokerConnection:
             except StopIteration:
                 return
 
-    def _step(self, api: int, body: bytes, deadline: float) -> Task[memoryview]:
-        return (yield from self._ask(api, ASKED_VERSIONS[api], body, SMALL_ANSWER, deadline))
+    def _step(self, api: int, body: bytes, read: Callable[[memoryview], T], deadline: float) -> Task[T]:
+        return (yield from self._ask(api, ASKED_VERSIONS[api], body, read, SMALL_ANSWER, deadline))
 
-    def _ask(self, api: int, version: int, body: bytes, limit: int, deadline: float) -> Task[memoryview]:
+    def _ask(
+        self, api: int, version: int, body: bytes, read: Callable[[memoryview], T], limit: int, deadline: float
+    ) -> Task[T]:
         flexible = api != messages.SASL_HANDSHAKE
         correlation, header = self._header(api, version, flexible)
         request = header + body
@@ -306,7 +312,7 @@ class BrokerConnection:
             self._answers += 1
             # The answer about versions is one that old clients can read, too.
             with self.naming():
-                return body_of(answer, correlation, flexible and api != messages.API_VERSIONS)
+                return read(body_of(answer, correlation, flexible and api != messages.API_VERSIONS))
         except OSError as error:
             self.traffic.errors += 1
             self.close()

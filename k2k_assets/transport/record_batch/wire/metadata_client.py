@@ -40,9 +40,7 @@ class MetadataClient:
         for address in self.addresses():
             try:
                 connection = yield from self._connected(address)
-                answer = yield from connection.ask(METADATA, ASKED_VERSIONS[METADATA], wanted)
-                with connection.naming():
-                    found = messages.read_metadata(answer)
+                found = yield from connection.ask(METADATA, ASKED_VERSIONS[METADATA], wanted, messages.read_metadata)
             except ConnectionLost as lost:
                 trouble = lost
                 self.close()

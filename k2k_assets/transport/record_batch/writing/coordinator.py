@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
@@ -87,9 +88,9 @@ class TransactionCoordinator:
                 connection = yield from self._connected(deadline)
                 version = connection.version_of(INIT_PRODUCER_ID, *messages.INIT_PRODUCER_ID_VERSIONS)
                 body = messages.init_producer_id(self._id, self._settings.transaction_ms)
-                answer = yield from connection.ask(INIT_PRODUCER_ID, version, body)
-                with connection.naming():
-                    error, producer = messages.read_init_producer_id(answer)
+                error, producer = yield from connection.ask(
+                    INIT_PRODUCER_ID, version, body, messages.read_init_producer_id
+                )
             except ConnectionLost as lost:
                 self.close()
                 refusals += isinstance(lost, LoginRefused)
@@ -123,15 +124,15 @@ class TransactionCoordinator:
         while True:
             connection = yield from self._reached(deadline)
             try:
-                answer = yield from connection.ask(ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body)
+                found = yield from connection.ask(
+                    ADD_PARTITIONS_TO_TXN, messages.ADD_PARTITIONS_VERSION, body, messages.read_add_partitions
+                )
             except ConnectionLost:
                 self.close()
                 if not self.has_epoch_each or deadline.expired():
                     raise
                 yield from pause(_PAUSE)
                 continue
-            with connection.naming():
-                found = messages.read_add_partitions(answer)
             if found.keys() != set(partitions):
                 raise Restart(f"{connection}: an answer about other partitions than were added to the transaction")
             errors = {tp: error for tp, error in found.items() if error and error != _OPERATION_NOT_ATTEMPTED}
@@ -160,11 +161,10 @@ class TransactionCoordinator:
         while True:
             try:
                 connection = yield from self._connected(deadline)
-                answer = yield from connection.ask(
-                    END_TXN, EPOCH_EACH, messages.end_txn(self._id, producer, commits=True)
+                body = messages.end_txn(self._id, producer, commits=True)
+                error, following = yield from connection.ask(
+                    END_TXN, EPOCH_EACH, body, partial(messages.read_end_txn, EPOCH_EACH)
                 )
-                with connection.naming():
-                    error, following = messages.read_end_txn(EPOCH_EACH, answer)
             except ConnectionLost as lost:
                 self.close()
                 doubt = str(lost)
@@ -195,9 +195,9 @@ class TransactionCoordinator:
             # It is asked once, so that nothing is gained by giving up early.
             longer = max(0.0, deadline.remaining() - self._settings.connection.answer_seconds)
             body = messages.end_txn(self._id, producer, commits)
-            answer = yield from connection.ask(END_TXN, version, body, held_back=longer)
-            with connection.naming():
-                error, following = messages.read_end_txn(version, answer)
+            error, following = yield from connection.ask(
+                END_TXN, version, body, partial(messages.read_end_txn, version), held_back=longer
+            )
         except ConnectionLost as lost:
             raise Restart(f"{step}: no answer, so that the outcome is not known: {lost}") from None
         if error:

@@ -40,11 +40,8 @@ def sought_coordinator(
                 yield from connection.open()
                 version = messages.FIND_COORDINATOR_VERSION
                 connection.version_of(FIND_COORDINATOR, version, version)
-                answer = yield from connection.ask(
-                    FIND_COORDINATOR, version, messages.find_coordinator(transactional_id)
-                )
-                with connection.naming():
-                    found = messages.read_find_coordinator(answer)
+                body = messages.find_coordinator(transactional_id)
+                found = yield from connection.ask(FIND_COORDINATOR, version, body, messages.read_find_coordinator)
             except ConnectionLost as lost:
                 trouble = lost
                 continue

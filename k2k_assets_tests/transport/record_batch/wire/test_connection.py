@@ -169,7 +169,7 @@ def test_an_answer_may_be_held_back_for_as_long_as_was_agreed() -> None:
 
     with _broker(script) as settings:
         loop, connection = _opened(settings)
-        assert bytes(loop.complete(connection.ask(3, 12, b"", held_back=SECONDS))) == b"late"
+        assert bytes(loop.complete(connection.ask(3, 12, b"", bytes, held_back=SECONDS))) == b"late"
 
 
 def test_a_refused_login_is_said_without_the_password() -> None:
@@ -218,7 +218,7 @@ def test_a_broker_that_expects_a_login_is_said() -> None:
     with _broker(script) as settings:
         loop, connection = _opened(settings)
         with pytest.raises(ConnectionLost, match=r"at the first request \(does it expect a login\?"):
-            loop.complete(connection.ask(3, 12, b""))
+            loop.complete(connection.ask(3, 12, b"", bytes))
 
 
 def test_a_broker_that_closes_later_on_is_not_suspected() -> None:
@@ -229,9 +229,9 @@ def test_a_broker_that_closes_later_on_is_not_suspected() -> None:
 
     with _broker(script) as settings:
         loop, connection = _opened(settings)
-        assert bytes(loop.complete(connection.ask(3, 12, b""))) == b"answer"
+        assert bytes(loop.complete(connection.ask(3, 12, b"", bytes))) == b"answer"
         with pytest.raises(ConnectionLost, match=r"closed the connection$"):
-            loop.complete(connection.ask(3, 12, b""))
+            loop.complete(connection.ask(3, 12, b"", bytes))
 
 
 def test_credentials_are_shown_again_before_they_end() -> None:
@@ -258,7 +258,7 @@ def test_credentials_are_shown_again_before_they_end() -> None:
         loop, connection = _opened(replace(plain, mechanism=mechanism, answer_seconds=SECONDS))
         deadline = Deadline(SECONDS)
         while len(logins) < 3 and not deadline.expired():
-            assert bytes(loop.complete(connection.ask(3, 12, b""))) == b"answer"
+            assert bytes(loop.complete(connection.ask(3, 12, b"", bytes))) == b"answer"
     assert len(logins) == 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +17,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.packing import packed
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.primitives import NO_TAGS, array, text
-from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
+from k2k_assets.transport.record_batch.wire.tasks import Loop, T, Task
 from k2k_assets.transport.record_batch.writing import coordinator as module
 from k2k_assets.transport.record_batch.writing.coordinator import TransactionCoordinator
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
@@ -41,7 +41,7 @@ class SlowCoordinator:
         self.now = 0.0
         self._error, self._seconds = error, seconds
 
-    def ask(self, *_: object) -> Task[memoryview]:
+    def ask(self, _api: int, _version: int, _body: bytes, read: Callable[[memoryview], T]) -> Task[T]:
         self.asked.append(self.now)
         error = self._error if self.now < self._seconds else NONE
         if error is None:
@@ -49,10 +49,7 @@ class SlowCoordinator:
         partition = struct.pack(">ih", TP.partition, error) + NO_TAGS
         topic = text(TP.topic) + array([partition]) + NO_TAGS
         yield from ()
-        return memoryview(struct.pack(">i", 0) + array([topic]) + NO_TAGS)
-
-    def naming(self) -> AbstractContextManager[None]:
-        return nullcontext()
+        return read(memoryview(struct.pack(">i", 0) + array([topic]) + NO_TAGS))
 
     def pause(self, seconds: float) -> Task[None]:
         self.now += seconds

@@ -76,8 +76,8 @@ def xerial_snappy(content: bytes, block: int = 100) -> bytes:
     return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + framed
 
 
-def lz4_as_producers_do(content: bytes) -> bytes:
-    """In blocks that do not need each other: brokers take no others, and Arrow's frames have others."""
+def _lz4(content: bytes) -> bytes:
+    """In blocks that do not need each other, as producers do: brokers take no others."""
     codec = pa.Codec("lz4_raw")
     blocks = [codec.compress(content[at : at + 65536], asbytes=True) for at in range(0, len(content), 65536)]
     return b"\x04\x22\x4d\x18\x60\x40\x82" + b"".join(struct.pack("<I", len(b)) + b for b in blocks) + bytes(4)
@@ -87,7 +87,7 @@ PACK: Mapping[int, Callable[[bytes], bytes]] = {
     0: bytes,
     1: _gzip,
     2: _snappy,
-    3: _streamed("lz4"),
+    3: _lz4,
     4: _streamed("zstd"),
 }
 """Compression by Kafka's number."""

@@ -12,7 +12,7 @@ from k2k_assets.transport.record_batch.batches.batch import (
     RecordBatch,
     is_small,
 )
-from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
+from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed, is_read_by_brokers
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.batches.compression import compressed
 from k2k_assets.transport.record_batch.batches.joining import Joining, Member
@@ -79,15 +79,16 @@ class BatchRewriter:
             batch: The batch.
             content: Its records, decompressed; may be None if headers are kept.
         """
-        asked, limit = self._settings.codec, self._settings.batch_bytes
+        limit = self._settings.batch_bytes
+        codec = batch.codec if self._settings.codec is None else self._settings.codec
         if not self._keeps_headers and _have_headers(batch, content or _content(batch)):
             return False
-        if asked is None or asked == batch.codec:
+        if codec == batch.codec and is_read_by_brokers(codec, batch.payload):
             if batch.size > limit and batch.records > 1:
                 return False
             made = passed_on(batch)
         else:
-            used, payload = compressed(asked, content or _content(batch), self._settings.level)
+            used, payload = compressed(codec, content or _content(batch), self._settings.level)
             if HEADER + len(payload) > limit and batch.records > 1:
                 return False
             made = passed_on(batch)._replace(attributes=used, payload=payload, checked=None)

@@ -18,7 +18,24 @@ _PIECE = 64 * 1024
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _LENGTH = struct.Struct(">i")
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_BLOCKS_ARE_INDEPENDENT = 0x20
 _STREAMS = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
+
+
+def is_read_by_brokers(codec: int, packed: memoryview) -> bool:
+    """Whether Apache Kafka's brokers read a compression, as far as its first bytes tell.
+
+    They refuse LZ4 whose blocks need the ones before them. Other sources may have taken it: they do not look into
+    batches.
+
+    Args:
+        codec: Number of the compression.
+        packed: What is in the batch.
+    """
+    if codec != LZ4:
+        return True
+    return packed[:4] == _LZ4_MAGIC and len(packed) > 4 and bool(packed[4] & _LZ4_BLOCKS_ARE_INDEPENDENT)
 
 
 def decompressed(codec: int, packed: memoryview, largest: int = LARGEST) -> bytes:

@@ -4,7 +4,7 @@
 | --- | --- |
 | whole, in the compression that is asked for, and neither too large nor small | passes untouched |
 | headers are not copied, and it has none | passes |
-| in another compression | is compressed anew |
+| in another compression, or in LZ4 that brokers do not read | is compressed anew |
 | partly below the position, or with gaps from compaction | packed anew: offset deltas from 0 on |
 | broker's time, or times are not copied | packed anew, with these times |
 | headers left out or added | packed anew |

@@ -21,8 +21,9 @@ from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch, st
 from k2k_assets.transport.record_batch.batches.packing_settings import PackingSettings
 from k2k_assets.transport.record_batch.batches.rewriting import outgoing_of
 from k2k_assets.transport.record_batch.reading.source import BatchSource
-from k2k_assets_tests.support.brokers.batches import PackedRecord, lz4_as_producers_do, pack_batch, pack_record
+from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch, pack_record
 from k2k_assets_tests.support.brokers.kafka import SECONDS, client_settings, create_topic, unique
+from k2k_assets_tests.support.brokers.odd_frames import ODD_FRAMES, Frame
 from k2k_assets_tests.support.brokers.outgoing import SentRecord, received, should_be_sent
 from k2k_assets_tests.support.brokers.raw_records import BatchRefused, produce_batch
 
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.integration
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SOURCE = TopicPartition("orders", 0)
 NOW = 1_700_000_000_123
-CORRUPT_MESSAGE = 2
+CORRUPT_MESSAGE, INVALID_RECORD = 2, 87
+# The first bytes do not tell these.
+REFUSED = {"lz4, several frames"}
+NOT_READ_BY_LIBRDKAFKA = {"snappy, several framed streams", "gzip, several members"}
 
 
 def _send(servers: str, topic: str, batches: Sequence[OutgoingBatch]) -> list[int]:
@@ -66,9 +70,15 @@ def _ensure_copied(servers: str, batches: Sequence[OutgoingBatch]) -> None:
 
 
 def _arrived(
-    records: Sequence[PackedRecord], position: int = 0, *, attributes: int = 0, timestamp: int = NOW, latest: int = NOW
+    records: Sequence[PackedRecord],
+    position: int = 0,
+    *,
+    attributes: int = 0,
+    timestamp: int = NOW,
+    latest: int = NOW,
+    frame: Frame | None = None,
 ) -> ArrivedBatch:
-    payload = lz4_as_producers_do(b"".join(map(pack_record, records))) if attributes & 7 == LZ4 else None
+    payload = frame(b"".join(map(pack_record, records))) if frame else None
     content = pack_batch(0, records, attributes=attributes, timestamp=timestamp, latest=latest, payload=payload)
     found = arrived(batch_at(memoryview(content), 0, len(content)), position)
     assert found is not None
@@ -101,6 +111,25 @@ def test_every_codec_from_every_codec(clusters: KafkaSandbox, codec: int, asked:
     anew = _outgoing(_chunk(batches, keep_headers=False), PackingSettings(3000, asked))
     assert len(anew) > 1
     _ensure_copied(servers, anew)
+
+
+@pytest.mark.parametrize("kind", ODD_FRAMES)
+def test_every_frame_that_a_source_may_have_taken(clusters: KafkaSandbox, kind: str) -> None:
+    """Sources that are not Apache Kafka do not look into batches, and the target refuses what Java cannot read."""
+    servers = clusters.target_servers
+    codec, frame = ODD_FRAMES[kind]
+    records = [PackedRecord(n, b"%d" % n, b"%d" % n * 100) for n in range(700)]
+    batch = _arrived(records, attributes=codec, frame=frame)
+    made = _outgoing(_chunk([batch]), PackingSettings(1_000_000))
+    assert [each.attributes for each in made] == [codec]
+    if kind in REFUSED:
+        with pytest.raises(BatchRefused) as refused:
+            _send(servers, create_topic(servers, unique("refused")), made)
+        assert refused.value.code == INVALID_RECORD, "a verdict that stops the partition with its offset"
+    elif kind in NOT_READ_BY_LIBRDKAFKA:
+        assert _send(servers, create_topic(servers, unique("taken")), made) == [0]
+    else:
+        _ensure_copied(servers, made)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut, feeding
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.other_way import first_unread_back
 
 _UNREAD = CommittedOffset(0)
@@ -269,6 +270,8 @@ class _Planner:
             return NO_OFFSET, FailbackDecision.NOT_REPLICATED, 0
         if any(committed.offset > self.target_logs.get(tp, committed.offset) for tp, committed in found.items()):
             return NO_OFFSET, FailbackDecision.UNKNOWN, 0
+        if self._log_end(source, 0) == NOT_KNOWN:
+            return NO_OFFSET, FailbackDecision.UNKNOWN, 0
         offset, state, again = self._back(source, targets, found)
         if offset < 0:
             is_unknown = state is TranslationState.UNKNOWN
@@ -283,8 +286,9 @@ class _Planner:
         return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT, again
 
     def _log_end(self, source: TopicPartition, otherwise: int) -> int:
-        """Up to where the source's log is the one that was copied, if that is known."""
-        return (self.pipe.copied.source_logs or {}).get(source, otherwise)
+        """Up to where the source's log is the one that was copied, or `NOT_KNOWN`; `otherwise` if nobody asked."""
+        logs = self.pipe.copied.source_logs
+        return otherwise if logs is None else logs.get(source, NOT_KNOWN)
 
     def _back(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

@@ -29,7 +29,7 @@ from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.core.errors import K2KError, Refused, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.overrides.decide import Override, decide_override
+from k2k_assets.overrides.decide import Override, PartitionFacts, decide_override
 from k2k_assets.overrides.holders import live_holders
 from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
 from k2k_assets.overrides.records import commit_record, mapping_record
@@ -38,6 +38,7 @@ from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets.transport.errors import Fenced, Restart
 from k2k_assets.transport.factory import records_transport_of
@@ -229,11 +230,20 @@ def _decide(
     pipeline: Pipeline, snapshot: OffsetSnapshot, log: CommitLog, request: Request, logs: SourceLogs
 ) -> list[Override]:
     asked = request.by_partition(snapshot.partitions)
-    ends = logs.ends(asked, log.positions).offsets
     facts = {tp: snapshot.facts(pipeline, tp, log) for tp in asked}
-    # 0 is what is not known: then nothing is said of what lies below the position.
-    cut_off = {tp: end for tp, end in ends.items() if (at := facts[tp].record) and 0 < end < at.position}
-    return [decide_override(replace(facts[tp], cut_off=cut_off.get(tp)), asked[tp], request) for tp in asked]
+    # What was copied of a former topic of the same name says nothing of the log of this one.
+    copied = {tp: each.record for tp, each in facts.items() if each.record and not each.new_source}
+    ends = logs.ends(copied, copied).offsets
+    return [decide_override(_with_log(facts[tp], ends.get(tp, NOT_KNOWN)), asked[tp], request) for tp in asked]
+
+
+def _with_log(facts: PartitionFacts, end: int) -> PartitionFacts:
+    """Adds up to where the log of the source is the one that was copied (`SourceLogs.ends`)."""
+    if facts.record is None or facts.new_source:
+        return facts
+    if end == NOT_KNOWN:
+        return replace(facts, is_log_unknown=True)
+    return replace(facts, cut_off=end) if end < facts.record.position else facts
 
 
 def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> CommitLog:

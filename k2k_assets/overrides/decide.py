@@ -36,6 +36,7 @@ class PartitionFacts:
         target_end: High watermark of its target partition; None where several partitions feed it.
         cut_off: Where the log of the source was cut off below the position and has grown again: it holds other records
             from there on than were copied. None if it was not, or if that is not known.
+        is_log_unknown: Whether nobody could tell up to where the log is the one that was copied.
     """
 
     source: TopicPartition
@@ -49,6 +50,7 @@ class PartitionFacts:
     end: int
     target_end: int | None
     cut_off: int | None = None
+    is_log_unknown: bool = False
 
     @property
     def new_source(self) -> bool:
@@ -112,7 +114,23 @@ def decide_override(facts: PartitionFacts, where: Where, request: Request) -> Ov
     accepted = [*_accept_new_topics(facts, request)]
     if request.foreign_records:
         accepted.append("what others wrote to the target partition")
-    return Override(facts, _position(facts, where), tuple(accepted), stays=where == "current")
+    found = Override(facts, _position(facts, where), tuple(accepted), stays=where == "current")
+    _ensure_log_known(found)
+    return found
+
+
+def _ensure_log_known(found: Override) -> None:
+    """Refuses a position behind copies of which nobody knows whether the source still has their records.
+
+    It would accept the log as it is, and positions in what was lost would count as exact. Below the position `current`
+    nothing is accepted; from the log start on all is copied again.
+    """
+    facts = found.facts
+    if facts.is_log_unknown and not facts.new_source and not found.stays and found.position > facts.start:
+        raise Refused(
+            f"{facts.source}: whether the source still holds what was copied below {found.position} cannot be told now "
+            "(its leader was asked). Start again; 'earliest' copies all that it holds, and needs no answer"
+        )
 
 
 def _ensure_adoptable(facts: PartitionFacts, target_end: int) -> None:

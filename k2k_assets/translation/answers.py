@@ -22,6 +22,7 @@ from k2k_assets.mapping.algebra.translate import (
     translate_back,
     unknown_where,
 )
+from k2k_assets.translation.log_ends import before_end, of_another_log
 from k2k_assets.translation.other_way import OtherWay, unproven
 from k2k_assets.translation.routes import Routes, Standing
 
@@ -56,8 +57,8 @@ def on_target(
         routes: The routes of the pipeline.
         mapping: Map of the source partition.
         positions: Next offsets to read.
-        log_end: High watermark of the source partition; a position beyond it belongs to a former log (truncated, or
-            created anew). None if not known.
+        log_end: Up to where the source partition is the one that was copied (`SourceLogs.ends`); a position beyond it
+            belongs to another log. None: no such check.
         other_way: The mappings of the reverse pipeline, read after `mapping`; None if nobody writes on the target.
         stable: With them, the last stable offset of each target partition at the cut of `mapping`.
 
@@ -76,17 +77,17 @@ def on_target(
     else:
         wanted = (routes.targets.get(topic), routes.target.ids.get(routes.targets.get(topic, "")))
         targets = sorted(target for target in mapping.runs if (target.topic, target.topic_id) == wanted)
-    of_another_log = np.zeros(positions.shape, dtype=np.bool_) if log_end is None else positions > log_end
+    elsewhere = of_another_log(positions, log_end)
     answers = []
     for target in targets:
         if other_way and other_way.concerns(mapping.source):
             end = (stable or {}).get(_place(target))
             unread = _both_ways(routes, mapping, target, positions, other_way, end, log_end)
-            found = unknown_where(of_another_log, Translated(unread.offsets, unread.states))
+            found = unknown_where(elsewhere, Translated(unread.offsets, unread.states))
             answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
             continue
         found = translate(mapping, target, positions, floor, alone=routes.keeps_partition(topic))
-        answers.append(_clamped(_place(target), unknown_where(of_another_log, found), routes.target))
+        answers.append(_clamped(_place(target), unknown_where(elsewhere, found), routes.target))
     return answers or [nowhere(len(positions))]
 
 
@@ -180,8 +181,10 @@ def before_cut_off(answer: PositionAnswers, source_logs: Mapping[TopicPartition,
         answer: The positions in one source partition.
         source_logs: As of `SourceLogs.ends`.
     """
-    end = source_logs.get(answer.place) if answer.place else None
-    return answer if end is None else answer._replace(offsets=np.minimum(answer.offsets, end))
+    found = before_end(
+        Translated(answer.offsets, answer.states), source_logs.get(answer.place) if answer.place else None
+    )
+    return answer._replace(offsets=found.offsets, states=found.states)
 
 
 def nowhere(count: int) -> PositionAnswers:

@@ -17,9 +17,17 @@ from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState, may_repeat, translate_back
+from k2k_assets.mapping.algebra.translate import (
+    NO_OFFSET,
+    STATE_LABELS,
+    Translated,
+    TranslationState,
+    may_repeat,
+    translate_back,
+)
 from k2k_assets.translation import spark_offsets
 from k2k_assets.translation.groups import CopiedAtCut, translate_groups
+from k2k_assets.translation.log_ends import before_end
 from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
@@ -127,11 +135,14 @@ def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartit
     for topic in topics:
         translator.ensure_copied_to(topic)
     rows = []
-    for source in translator.partitions_of(topic for name in topics for topic in routes.sources_of(name)):
+    sources = translator.partitions_of(topic for name in topics for topic in routes.sources_of(name))
+    logs = translator.source_logs([TopicPartition(source.topic, source.partition) for source in sources]) or {}
+    for source in sources:
         mapping = translator.mappings.map_of(source, 0)
         read = _read(translator, mapping, positions)
         offset, state = _back(translator, mapping, read)
         place = TopicPartition(source.topic, source.partition)
+        offset, state = _before_end(offset, state, logs.get(place))
         if place in routes.source.offline_partitions:
             offset, state = NO_OFFSET, TranslationState.UNKNOWN
         come_from = {TopicPartition(target.topic, target.partition): at for target, at in read.items()}
@@ -184,6 +195,11 @@ def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Tar
         bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
     )
     return offset, TranslationState.MAY_REPEAT if repeats and state is TranslationState.EXACT else state
+
+
+def _before_end(offset: int, state: int, end: int | None) -> tuple[int, int]:
+    found = before_end(Translated(np.array([offset]), np.array([state], dtype=np.uint8)), end)
+    return int(found.offsets[0]), int(found.states[0])
 
 
 def _both_ways_back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:

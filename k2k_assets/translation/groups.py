@@ -33,6 +33,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, translate, unknown_where
 from k2k_assets.pipeline.sections.routing import Routing
+from k2k_assets.translation.log_ends import of_another_log
 from k2k_assets.translation.other_way import OtherWay
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
@@ -75,7 +76,8 @@ class CopiedAtCut:
         topic_ids: Ids of the target topics; runs into other ids are never used.
         source_ends: At-least-once: end of each source partition. None with exactly-once.
         source_logs: Up to where each source partition is the one that was copied (`SourceLogs.ends`), read after the
-            positions. A position beyond it belongs to another log (cut off, or created anew), and has no translation.
+            positions. A position beyond it belongs to another log (cut off, or created anew), and has no translation;
+            none has one where it is `NOT_KNOWN`.
             None: no such check. Partitions without a leader are missing and are not checked either.
         offline_partitions: Target partitions without a leader, with the reason; positions in them are unknown.
     """
@@ -210,8 +212,7 @@ class _Translation:
         return unknown_where(of_another_log, found), np.where(of_another_log, 0, again)
 
     def _of_another_log(self, source: TopicPartition, positions: Offsets) -> NDArray[np.bool_]:
-        end = None if self.copied.source_logs is None else self.copied.source_logs.get(source)
-        return np.zeros(positions.shape, dtype=np.bool_) if end is None else positions > end
+        return of_another_log(positions, (self.copied.source_logs or {}).get(source))
 
     def _shared(
         self, sources: Sequence[TopicPartition], targets: Sequence[TopicPartition]

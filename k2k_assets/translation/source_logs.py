@@ -27,6 +27,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.factory import records_transport_of
 from k2k_assets.transport.interface import Position
@@ -38,7 +39,6 @@ _SECONDS = 10.0
 _AT_ONCE = 200
 _BUFFER_BYTES = 256 * 1024
 _WHOLE = 2**62
-_NOT_KNOWN = 0
 
 
 class CopyEnd(Protocol):
@@ -90,7 +90,8 @@ class SourceLogs:
             copied: How far each is copied: its newest commit record.
 
         Returns:
-            The offsets; 0 where the source could not be asked in time. Partitions without a leader are offline.
+            The offsets; `NOT_KNOWN` where the source could not be asked in time, or could not tell. Partitions without
+            a leader are offline.
 
         Raises:
             ClusterUnreachable: No broker answers.
@@ -104,7 +105,7 @@ class SourceLogs:
             if epochs[tp] != record.leader_epoch
         }
         self._ask({tp: each for tp, each in asked.items() if self._answers.get(tp, (None, 0))[0] != each})
-        known = {tp: self._answers[tp][1] if tp in self._answers else _NOT_KNOWN for tp in asked}
+        known = {tp: self._answers[tp][1] if tp in self._answers else NOT_KNOWN for tp in asked}
         return LedOffsets({tp: min(end, known.get(tp, end)) for tp, end in ends.offsets.items()}, ends.offline)
 
     def _ask(self, asked: Mapping[TopicPartition, _Asked]) -> None:
@@ -124,7 +125,7 @@ class SourceLogs:
             except (K2KError, Restart) as error:
                 log.warning("whether the source still holds what was copied cannot be asked now: %s", error)
                 return
-            self._answers.update((tp, (asked[tp], end)) for tp, end in found.items())
+            self._answers.update((tp, (asked[tp], end)) for tp, end in found.items() if end != NOT_KNOWN)
 
     def _validated(self, wanted: Mapping[TopicPartition, Position], deadline: Deadline) -> dict[TopicPartition, int]:
         """Reads from these positions on, so that the leaders are asked; returns what is known in time."""
@@ -155,5 +156,8 @@ def _cut_off(partition: TopicPartition, reason: StopReason) -> int:
     if isinstance(reason, SourceReadDenied | BatchUnreadable | RecordsDeleted):
         return _WHOLE  # the leader was asked before it was read
     end = reason.epoch_end if isinstance(reason, SourceDiverged) else None
-    log.warning("%s: positions above %d are of a former log: %s", partition, end or _NOT_KNOWN, render(reason))
-    return _NOT_KNOWN if end is None else end
+    if end is None or end < 0:
+        log.warning("%s: which positions are of a former log is not known: %s", partition, render(reason))
+        return NOT_KNOWN
+    log.warning("%s: positions above %d are of a former log: %s", partition, end, render(reason))
+    return end

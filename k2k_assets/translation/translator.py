@@ -189,13 +189,13 @@ class OffsetTranslator:
         mapped_to = self.cut.stable.get(asked)
         if self.other_way is None or not any(self.other_way.concerns(mapping.source) for mapping in maps):
             found = on_source(self.routes, maps, target, positions, mapped_to)
-            logs = self.source_logs({answer.place for answer in found if answer.place}) or {}
-            return _rows(asked, positions, [before_cut_off(answer, logs) for answer in found])
-        stable = self.reverse_cut.stable if self.reverse_cut else {}
-        # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
-        end = self.end_of(topic, partition, reverse=True)
-        answers = both_ways_back(self.routes, maps, target, positions, self.other_way, stable, end)
-        return _rows(asked, positions, answers)
+        else:
+            stable = self.reverse_cut.stable if self.reverse_cut else {}
+            # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
+            end = self.end_of(topic, partition, reverse=True)
+            found = both_ways_back(self.routes, maps, target, positions, self.other_way, stable, end)
+        logs = self.source_logs({answer.place for answer in found if answer.place}) or {}
+        return _rows(asked, positions, [before_cut_off(answer, logs) for answer in found])
 
     def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
         """Up to where source partitions are those that were copied (`SourceLogs.ends`), as far as they have a leader.

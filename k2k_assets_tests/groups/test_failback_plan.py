@@ -19,6 +19,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import translate
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import CopiedAtCut
+from k2k_assets.translation.log_ends import NOT_KNOWN
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 XA0, ALL0, ALL1 = TopicPartition("x.a", 0), TopicPartition("all", 0), TopicPartition("all", 1)
@@ -108,6 +109,24 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     assert plan.commits == {A0: offset}
     (plan,) = planned({XA0: on_target}, by=careful)
     assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
+
+
+@pytest.mark.parametrize(
+    ("log", "offset", "word"),
+    [
+        ({A0: 100}, 6, "exact"),
+        ({A0: 4}, 4, "exact"),
+        ({A0: 0}, 0, "exact"),
+        ({A0: NOT_KNOWN}, -1, "unknown"),
+        ({}, -1, "unknown"),  # its leader is gone since it was asked for its end
+    ],
+)
+def test_a_source_that_was_cut_off(log: Mapping[TopicPartition, int], offset: int, word: str) -> None:
+    """What lies behind the cut-off today nobody has read on the target; where nobody can tell, nothing is written."""
+    cut_off = replace(ONE, copied=replace(ONE.copied, source_logs=log))
+    (plan,) = planned({XA0: 10}, by=cut_off)
+    assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
+    assert plan.commits == ({A0: offset} if offset >= 0 else {})
 
 
 def test_our_own_commits_are_not_progress() -> None:

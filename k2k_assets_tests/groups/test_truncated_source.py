@@ -20,9 +20,11 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
+from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
@@ -103,8 +105,9 @@ def test_positions_above_the_cut_mean_nothing_any_more(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kept", [40, 0], ids=["some is left", "nothing is left"])
 def test_a_position_that_goes_on_behind_the_cut_skips_what_lies_there_today(
-    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str], kept: int
 ) -> None:
     """One of the two ways that the stop names; else the copies of lost records answer as exact from then on."""
     source = LossySource(broker)
@@ -112,16 +115,22 @@ def test_a_position_that_goes_on_behind_the_cut_skips_what_lies_there_today(
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
     path = write_pipeline(tmp_path, source.servers, clusters.target_servers, [topic], features=features)
     pipeline = load_pipeline([path])
-    source.write(topic, "kept", 40)
+    if kept:
+        source.write(topic, "kept", kept)
     source.mark(topic)
-    source.write(topic, "lost", 60)
+    source.write(topic, "lost", 100 - kept)
     copy(pipeline)
     source.lose()
-    source.write(topic, "new", 100)
+    source.write(topic, "new", 140 - kept)
+    with both_clusters(pipeline) as (here, there), LiveMappings(pipeline, here.cluster_id(), there) as mappings:
+        mappings.catch_up(())
+        copied = {TopicPartition(s.topic, s.partition): record for s, record in mappings.copied().items()}
+        assert SourceLogs(pipeline, here).ends(copied, copied).offsets == {TopicPartition(topic, 0): kept}
     assert run_tool(capsys, path, "set", "-o", f"{topic}:0:100")[0] == 0
     assert copy(pipeline).stopped == {}
     first_behind = translate_offsets(pipeline, topic, 0, [100])[0].to_offset
     assert first_behind is not None
     assert first_behind > 100
     rows = translate_offsets(pipeline, topic, 0, [20, 40, 60, 99])
-    assert [row.to_offset for row in rows] == [20, *[first_behind] * 3], "new records are nowhere on the target"
+    below = 20 if kept else first_behind
+    assert [row.to_offset for row in rows] == [below, *[first_behind] * 3], "new records are nowhere on the target"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -150,6 +150,28 @@ def test_an_offset_that_is_given_accepts_the_log_as_it_is(tmp_path: Path, where:
     """The position is the same: to stay at it, or to go on at it though the log was cut off below and grew again."""
     record, _ = records(tmp_path, decide_override(facts(), where, request()))
     assert (record.position, record.leader_epoch) == (100, epoch)
+
+
+@pytest.mark.parametrize(("cut_off", "skipped"), [(80, (80, 90)), (0, (0, 90)), (None, (90, 90))])
+def test_a_position_behind_a_cut_off_skips_what_lies_there(
+    tmp_path: Path, cut_off: int | None, skipped: tuple[int, int]
+) -> None:
+    """The copies of what was lost answer for no position any more, be it all that was copied."""
+    _, mapping = records(tmp_path, decide_override(facts(cut_off=cut_off), 90, request()))
+    assert mapping is not None
+    assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (*skipped, ())
+
+
+def test_nothing_is_accepted_of_a_log_of_which_nobody_can_tell() -> None:
+    """Positions in copies of what was lost, if it was, would count as exact from then on."""
+    unknown = facts(is_log_unknown=True)
+    for where in (100, 41, "latest"):
+        with pytest.raises(Refused, match="whether the source still holds what was copied"):
+            decide_override(unknown, cast("Any", where), request())
+    assert decide_override(unknown, "current", request()).position == 100
+    assert decide_override(unknown, "earliest", request()).position == 40
+    anew = facts(is_log_unknown=True, source_topic_id="s-new")
+    assert decide_override(anew, "latest", request(new_topic=True)).position == 130
 
 
 def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:

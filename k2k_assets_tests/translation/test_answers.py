@@ -16,6 +16,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.answers import PositionAnswers, before_cut_off, on_source, on_target
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing, newest_ids, routes
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 from k2k_assets_tests.support.memory.offset_model import target
@@ -139,5 +140,17 @@ def test_on_the_way_back_nothing_lies_behind_a_cut_off() -> None:
     place = TopicPartition("s", 0)
     answer = PositionAnswers(place, np.array([3, 4, 9, -1]), np.zeros(4, np.uint8))
     assert before_cut_off(answer, {place: 4}).offsets.tolist() == [3, 4, 4, -1]
-    assert before_cut_off(answer, {TopicPartition("s", 1): 4}) is answer
+    assert before_cut_off(answer, {TopicPartition("s", 1): 4}).offsets.tolist() == [3, 4, 9, -1]
     assert before_cut_off(answer._replace(place=None), {place: 4}).offsets.tolist() == [3, 4, 9, -1]
+    assert before_cut_off(answer, {place: 0}).offsets.tolist() == [0, 0, 0, -1], "nothing is left of what was copied"
+
+
+def test_where_nobody_can_tell_of_the_source_s_log_nothing_is_known() -> None:
+    """Not even of position 0: it is not the answer of a log that was cut off at 0."""
+    place, mapping = TopicPartition("s", 0), _map({0: [Run(0, 10, 5)]})
+    forth = [on_target(_routes(), mapping, np.array([0, 3]), log_end=end) for end in (0, NOT_KNOWN)]
+    assert _shown(forth[0]) == [("t-0", [10, -1], ["exact", "unknown"])]
+    assert _shown(forth[1]) == [("t-0", [-1, -1], ["unknown", "unknown"])]
+    back = on_source(_routes(), [mapping], target(0), np.array([10, 13]))
+    assert _shown([before_cut_off(back[0], {place: 0})]) == [("s-0", [0, 0], ["exact", "exact"])]
+    assert _shown([before_cut_off(back[0], {place: NOT_KNOWN})]) == [("s-0", [-1, -1], ["unknown", "unknown"])]

@@ -12,6 +12,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.live.live import Cut
 from k2k_assets.translation.checkpoints import checkpoint, checkpoint_back
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.translator import OffsetTranslator
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -71,8 +72,32 @@ def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_
         mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
         ensure_copied_to=lambda topic: ["s"],
         partitions_of=lambda topics: sources,
+        source_logs=lambda partitions: None,
     )
     found = checkpoint_back(cast("OffsetTranslator", known), {T0: 2, T1: 3})
     assert not found.complete
     rows = {row.partition: (row.offset, row.state) for row in found.partitions}
     assert rows == {S0: (2, "exact"), TopicPartition("s", 1): (None, "unknown")}
+
+
+def test_on_the_way_back_a_checkpoint_ends_where_the_source_was_cut_off(tmp_path: Path) -> None:
+    """What has been written there since is read by nobody who has read copies of what was lost."""
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
+    sources = [SourcePartition("c", "s", "sid", p) for p in range(3)]
+    maps = {
+        source: PartitionMap(source, 0, (Covered(0, 9),), {Target("t", "tid", p): RunTable.of([Run(0, 0, 9)])})
+        for p, source in enumerate(sources)
+    }
+    routes = Routes("c", {"s": "t"}, frozenset(), Standing({"s": "sid"}, {S0: 0}), Standing({"t": "tid"}, {}))
+    known: Any = SimpleNamespace(
+        pipeline=pipeline,
+        routes=routes,
+        cut=Cut({"t": "tid"}, {}, {T0: 9, T1: 9, T2: 9}, {}),
+        other_way=None,
+        mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
+        ensure_copied_to=lambda topic: ["s"],
+        partitions_of=lambda topics: sources,
+        source_logs=lambda partitions: dict(zip(partitions, (4, 0, NOT_KNOWN), strict=True)),
+    )
+    found = checkpoint_back(cast("OffsetTranslator", known), {T0: 7, T1: 7, T2: 7})
+    assert [(row.offset, row.state) for row in found.partitions] == [(4, "exact"), (0, "exact"), (None, "unknown")]

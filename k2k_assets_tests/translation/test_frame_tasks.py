@@ -20,6 +20,7 @@ from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.translation import frame_tasks
 from k2k_assets.translation.answers import nowhere, on_source, on_target
 from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
@@ -132,6 +133,9 @@ def test_on_the_way_back_the_log_of_the_source_ends_where_it_was_cut_off(tmp_pat
     task = replace(_task(tmp_path, [RECORD], reverse=True), source_logs={TopicPartition("s", 0): 3})
     rows = _run(task, [("t", 0, 102, ""), ("t", 0, 112, "")])
     assert [row[6:] for row in rows] == [(2, "exact"), (3, "exact")]
+    for reverse, asked in ((False, ("s", 0, 0, "")), (True, ("t", 0, 100, ""))):
+        task = replace(_task(tmp_path, [RECORD], reverse=reverse), source_logs={TopicPartition("s", 0): NOT_KNOWN})
+        assert [row[6:] for row in _run(task, [asked])] == [(None, "unknown")]
 
 
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

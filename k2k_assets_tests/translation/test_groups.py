@@ -18,6 +18,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.pipeline.sections.routing import Routing, SinkTopic
 from k2k_assets.translation.groups import Answer, CopiedAtCut, translate_groups
+from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets_tests.support.suite.properties import examples
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -260,6 +261,18 @@ def test_a_position_beyond_the_source_s_log_is_of_another_log() -> None:
         "g": [("all-0", -1, "unknown")],
         "h": [("all-0", 3, "exact")],
     }
+
+
+def test_where_nobody_can_tell_of_the_source_s_log_every_position_is_unknown() -> None:
+    maps = {A0: partition_map(A0, 4, (XA0, Run(0, 0, 4)))}
+    groups, ends = {"g": {A0: 0}, "h": {A0: 2}}, {XA0: Ends(0, 4)}
+    unknown = [("x.a-0", -1, "unknown")]
+    assert brief(translated(groups, maps, ONE_TO_ONE, ends, logs={A0: NOT_KNOWN})) == {"g": unknown, "h": unknown}
+    cut_at_0 = brief(translated(groups, maps, ONE_TO_ONE, ends, logs={A0: 0}))
+    assert cut_at_0 == {"g": [("x.a-0", 0, "exact")], "h": unknown}
+    mixed = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2)))}
+    alone = brief(translated({"g": {A0: 1}, "h": {B0: 1}}, mixed, STATIC, {ALL0: Ends(0, 4)}, logs={B0: NOT_KNOWN}))
+    assert alone == {"g": [("all-0", 1, "exact")], "h": [("all-0", -1, "unknown")]}, "g does not read topic b"
 
 
 def test_translations_are_marked() -> None:

@@ -1,0 +1,43 @@
+"""Up to where the log of a source is the one that was copied, where its leader cannot tell in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation import source_logs
+from k2k_assets.translation.log_ends import NOT_KNOWN
+from k2k_assets.translation.source_logs import SourceLogs
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+@dataclass(frozen=True)
+class _Copied:
+    position: int
+    leader_epoch: int | None
+    epoch_end: int | None = None
+
+
+def test_what_cannot_be_asked_is_not_known_and_asked_again(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no cut-off at 0. Here the leader does not know the epoch of what was copied yet."""
+    monkeypatch.setattr(source_logs, "_SECONDS", 0.3)
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(9)], 0)
+    at, later = TopicPartition(topic, 0), 5
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
+    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
+        logs = SourceLogs(pipeline, source)
+        for _ in range(2):
+            assert logs.ends([at], {at: _Copied(9, later)}).offsets == {at: NOT_KNOWN}
+        assert logs.ends([at], {at: _Copied(9, 0)}).offsets == {at: 9}
+        assert logs.ends([at], {}).offsets == {at: 9}

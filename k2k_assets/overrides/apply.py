@@ -31,6 +31,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.decide import Override, PartitionFacts, decide_override
 from k2k_assets.overrides.holders import live_holders
+from k2k_assets.overrides.lost_copies import with_lost_copies
 from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
 from k2k_assets.overrides.records import commit_record, mapping_record
 from k2k_assets.overrides.request import Request
@@ -62,7 +63,9 @@ def rehearse(pipeline: Pipeline, source: Cluster, target: Cluster, request: Requ
         ClusterUnreachable: A cluster does not answer.
     """
     snapshot = take_snapshot(pipeline, source, target, request.topics)
-    return _decide(pipeline, snapshot, _read_log(pipeline, snapshot, target), request, SourceLogs(pipeline, source))
+    return _decide(
+        pipeline, target, snapshot, _read_log(pipeline, snapshot, target), request, SourceLogs(pipeline, source)
+    )
 
 
 def override(
@@ -92,7 +95,7 @@ def override(
     refuse(permissions.before_creation())
     log = _read_log(pipeline, before, target)
     logs = SourceLogs(pipeline, source)
-    _decide(pipeline, before, log, request, logs)
+    _decide(pipeline, target, before, log, request, logs)
     ensure_control_topics(pipeline, target)
     claimed_as = _claimed_as(before, log, request)
     if not force:
@@ -186,7 +189,7 @@ class _Writer:
             raise Superseded(f"{self._tail.state.describe(newest)} has copied meanwhile; nothing was changed")
         if not (log.positions or log.passed_over):
             ensure_new_group(self._pipeline, self._target, mapped)
-        return _decide(self._pipeline, self._snapshot, log, request, self._logs)
+        return _decide(self._pipeline, self._target, self._snapshot, log, request, self._logs)
 
     def _fence_others(self, own: Mapping[TopicPartition, Claim]) -> None:
         """Fences the owners of other claims at once, without waiting: step 2 has made sure that this is wanted.
@@ -227,10 +230,16 @@ class _Writer:
 
 
 def _decide(
-    pipeline: Pipeline, snapshot: OffsetSnapshot, log: CommitLog, request: Request, logs: SourceLogs
+    pipeline: Pipeline,
+    target: Cluster,
+    snapshot: OffsetSnapshot,
+    log: CommitLog,
+    request: Request,
+    logs: SourceLogs,
 ) -> list[Override]:
     asked = request.by_partition(snapshot.partitions)
-    facts = {tp: snapshot.facts(pipeline, tp, log) for tp in asked}
+    stated = (snapshot.facts(pipeline, tp, log) for tp in asked)
+    facts = {each.source: each for each in with_lost_copies(pipeline, target, snapshot.cluster_id, stated)}
     # What was copied of a former topic of the same name says nothing of the log of this one.
     copied = {tp: each.record for tp, each in facts.items() if each.record and not each.new_source}
     ends = logs.ends(copied, copied).offsets

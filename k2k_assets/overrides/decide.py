@@ -37,6 +37,7 @@ class PartitionFacts:
         cut_off: Where the log of the source was cut off below the position and has grown again: it holds other records
             from there on than were copied. None if it was not, or if that is not known.
         is_log_unknown: Whether nobody could tell up to where the log is the one that was copied.
+        lost_from: First source offset whose copy the target has lost, where it was truncated; else None.
     """
 
     source: TopicPartition
@@ -51,6 +52,7 @@ class PartitionFacts:
     target_end: int | None
     cut_off: int | None = None
     is_log_unknown: bool = False
+    lost_from: int | None = None
 
     @property
     def new_source(self) -> bool:
@@ -91,11 +93,15 @@ class Override:
 
     @property
     def skipped(self) -> range:
-        """Source offsets that are never copied."""
+        """Source offsets that are never copied, or whose copies are lost."""
         if self.before is None:
             return range(self.position, self.position)
-        cut_off = self.before if self.stays or self.facts.cut_off is None else self.facts.cut_off
-        return range(min(self.before, cut_off), self.position)
+        begins = [self.before]
+        if self.facts.cut_off is not None and not self.stays:
+            begins.append(self.facts.cut_off)
+        if self.facts.lost_from is not None:
+            begins.append(self.facts.lost_from)
+        return range(min(begins), self.position)
 
     @property
     def again(self) -> range:
@@ -194,7 +200,8 @@ def describe_override(override: Override) -> str:
     facts, words = override.facts, []
     if skipped := override.skipped:
         they = "it is" if len(skipped) == 1 else "they are"
-        words.append(f"skips {plural(len(skipped), 'offset')}, {skipped.start} to {skipped[-1]}: {they} never copied")
+        what = "not on the target" if facts.lost_from is not None else "never copied"
+        words.append(f"skips {plural(len(skipped), 'offset')}, {skipped.start} to {skipped[-1]}: {they} {what}")
     if again := override.again:
         last = min(again[-1], facts.end - 1)
         what = f"{again.start} to {last} a second time" if last >= again.start else "what comes from there on"

@@ -21,7 +21,7 @@ from k2k_assets.overrides.decide import (
     describe_override,
 )
 from k2k_assets.overrides.records import commit_record, mapping_record
-from k2k_assets.overrides.request import Request, Wanted
+from k2k_assets.overrides.request import Request, Wanted, Where
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory import plans
@@ -160,6 +160,18 @@ def test_a_position_behind_a_cut_off_skips_what_lies_there(
     _, mapping = records(tmp_path, decide_override(facts(cut_off=cut_off), 90, request()))
     assert mapping is not None
     assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (*skipped, ())
+
+
+@pytest.mark.parametrize(("where", "skipped"), [("current", (80, 100)), (90, (80, 90)), (70, (70, 70))])
+def test_records_whose_copies_are_lost_are_skipped_up_to_the_position(
+    tmp_path: Path, where: Where, skipped: tuple[int, int]
+) -> None:
+    """Their places on the target are those of other records from then on."""
+    one = decide_override(facts(lost_from=80), where, request(foreign_records=True))
+    _, mapping = records(tmp_path, one, foreign_records=True)
+    assert mapping is not None
+    assert (mapping.covered_from, mapping.covered_to, mapping.targets) == (*skipped, ())
+    assert ("not on the target" in describe_override(one)) == (skipped[0] < skipped[1])
 
 
 def test_nothing_is_accepted_of_a_log_of_which_nobody_can_tell() -> None:

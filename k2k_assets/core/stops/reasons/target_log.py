@@ -25,7 +25,8 @@ class TargetTruncated(StopReason, code="target-truncated"):
     title = "the target was truncated: copies in it are lost"
     meaning = "The target lost records that were committed, for example by an unclean leader election."
     advice = (
-        "An earlier offset copies again from there; `current` goes on without what is lost. "
+        "An earlier offset copies again from there; `current` goes on without what is lost: groups that have not read "
+        "it continue behind it. "
         "`k2k-tool translate -f FILE --reverse` tells which source offset a target offset was copied from."
     )
 

@@ -1,0 +1,78 @@
+"""Finds the copies that a truncated target has lost.
+
+```
+ source   0 ... 3 | 4 ... 9 |           position 10
+ target   0 ... 3 |                     4 to 9 are lost: the partition is stopped, for its next copy got offset 4
+```
+
+What is copied next takes their places, so that the mappings of before tell nothing of positions from 4 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reasons.target_log import TargetTruncated
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, RunTable, SourcePartition
+from k2k_assets.mapping.algebra.translate import next_records
+from k2k_assets.mapping.live.live import LiveMappings
+from k2k_assets.overrides.decide import PartitionFacts
+from k2k_assets.pipeline import Pipeline
+
+
+def with_lost_copies(
+    pipeline: Pipeline, target: Cluster, cluster: str, facts: Iterable[PartitionFacts]
+) -> list[PartitionFacts]:
+    """Adds `lost_from` to partitions that were stopped because the target was truncated.
+
+    Only then are the mappings read.
+
+    Args:
+        pipeline: The pipeline.
+        target: The target cluster.
+        cluster: Source cluster id.
+        facts: The partitions.
+    """
+    facts = list(facts)
+    cuts = {each.source: cut for each in facts if (cut := _cut_at(each)) is not None}
+    if not cuts:
+        return facts
+    try:
+        mappings = LiveMappings(pipeline, cluster, target)
+    except Refused:  # there is no mapping topic
+        return facts
+    with mappings:
+        mappings.catch_up(())
+        return [
+            replace(each, lost_from=_source_of(_runs(mappings, cluster, each), cuts[each.source]))
+            if each.source in cuts
+            else each
+            for each in facts
+        ]
+
+
+def _cut_at(facts: PartitionFacts) -> int | None:
+    """Target offset from which on the copies are lost; None if the target was not truncated."""
+    record = facts.record
+    if record is None or facts.new_source or facts.new_target or not isinstance(record.reason, TargetTruncated):
+        return None
+    return record.reason.found_offset
+
+
+def _runs(mappings: LiveMappings, cluster: str, facts: PartitionFacts) -> RunTable:
+    topic, partition = facts.source
+    found = mappings.map_of(SourcePartition(cluster, topic, facts.source_topic_id, partition), 0)
+    return found.runs.get(Target(facts.target_topic, facts.target_topic_id or "", partition), NO_RUNS)
+
+
+def _source_of(runs: RunTable, cut: int) -> int | None:
+    """Source offset of the first record that was copied at or behind a target offset; None if there is none."""
+    found = next_records(runs.target_starts, runs.counts, np.array([cut]))
+    run, record = int(found.run[0]), int(found.record[0])
+    return int(runs.source_starts[run]) + record - int(runs.target_starts[run]) if run < len(runs) else None

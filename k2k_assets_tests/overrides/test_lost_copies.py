@@ -1,0 +1,72 @@
+"""A target that lost copies in an unclean election, and is taken up again by hand: what is lost is never exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k2k_assets.cli.tool import run
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation.translator import translate_offsets
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
+from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
+from k2k_assets_tests.support.copies.copying import copy, told
+from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.suite.storms import MODES
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossySource]:
+    with lossy_broker(tmp_path_factory.mktemp("target")) as broker:
+        yield LossySource(broker)
+
+
+@MODES
+@pytest.mark.parametrize("where", ["current", "8"])
+def test_copies_that_are_lost_are_skipped_and_their_places_are_others(
+    clusters: KafkaSandbox, tmp_path: Path, target: LossySource, mode: str, where: str
+) -> None:
+    """
+    ```
+     source   0 1 2 3 | 4 ... 9 | 10 ...          4 to 9 were copied, and lost
+     target   0 1 2 3           | 10' ...         what comes after lies in the places of those
+    ```
+    """
+    source = clusters.source_servers
+    topic = create_topic(source, unique("from"))
+    path = write_pipeline(
+        tmp_path,
+        source,
+        target.servers,
+        [topic],
+        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
+        consumer={"group.id": unique("group")},
+    )
+    pipeline = load_pipeline([path])
+    produce(source, topic, [b"%d" % n for n in range(4)])
+    assert copy(pipeline).stopped == {}
+    target.mark(topic)
+    produce(source, topic, [b"%d" % n for n in range(4, 10)])
+    assert copy(pipeline).stopped == {}
+
+    target.lose()
+    produce(source, topic, [b"%d" % n for n in range(10, 30)])
+    assert "it was truncated, and copies in it are lost" in told(copy(pipeline))[topic]
+    assert run(["set", "-f", str(path), "-o", f"{topic}:0:{where}", "--accept-foreign-records"]) == 0
+    assert copy(pipeline).stopped == {}
+
+    again = 10 if where == "current" else int(where)
+    there = {int(record.value): record.offset for record in read_all(target.servers, topic) if record.value}
+    assert sorted(there) == [*range(4), *range(again, 30)]
+    asked = [2, 4, 6, 9, 10, 20]
+    answers = translate_offsets(pipeline, topic, 0, asked)
+    wanted = [there[min(number for number in there if number >= position)] for position in asked]
+    assert [answer.to_offset for answer in answers] == wanted
+    assert {answer.state for answer in answers} == {"exact"}
+    back = translate_offsets(pipeline, topic, 0, [there[3], there[again], there[20]], reverse=True)
+    assert [answer.to_offset for answer in back] == [3, again, 20]

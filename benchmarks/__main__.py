@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
-from benchmarks import copying, forms, latency, machine, memory, mirror_maker, mirror_runs, pipelines, report, starting
+from benchmarks import (
+    copying,
+    forms,
+    franz_copier,
+    franz_runs,
+    latency,
+    machine,
+    memory,
+    mirror_maker,
+    mirror_runs,
+    pipelines,
+    report,
+    starting,
+)
 from benchmarks.lab import BROKER_SETTINGS, LOAD_SETTINGS, Lab
 from benchmarks.sampling import require_proc
 from benchmarks.sizes import Sizes, chosen
 
-PARTS = ("copy", "forms", "latency", "start", "memory", "mm2")
+PARTS = ("copy", "forms", "latency", "start", "memory", "mm2", "franz")
 
 
 def main() -> None:
@@ -21,11 +37,14 @@ def main() -> None:
     sizes = chosen(options.quick, options.records, options.repeat)
     parts = options.only or list(PARTS)
     started = time.monotonic()
-    sections = _head(sizes, parts)
-    report.say("\n\n".join(sections))
-    with Lab() as lab:
-        report.progress("both brokers are up")
-        sections += _measure(lab, sizes, parts)
+    with tempfile.TemporaryDirectory(prefix="k2k-bench-build-") as folder:
+        binary = franz_copier.build(Path(folder)) if "franz" in parts else None
+        parts = [part for part in parts if part != "franz" or binary]
+        sections = _head(sizes, parts)
+        report.say("\n\n".join(sections))
+        with Lab() as lab:
+            report.progress("both brokers are up")
+            sections += _measure(lab, sizes, parts, binary)
     report.say("\n\n" + "\n\n".join(sections[len(_head(sizes, parts)) :]))
     report.progress(f"done in {time.monotonic() - started:.0f} s")
     if sizes.full:
@@ -51,8 +70,8 @@ def _parts(text: str) -> list[str]:
     return text.split(",")
 
 
-def _measure(lab: Lab, sizes: Sizes, parts: list[str]) -> list[str]:
-    """The sections of results; one thing at a time, and this project before MirrorMaker 2 fills its topics anew."""
+def _measure(lab: Lab, sizes: Sizes, parts: list[str], franz: Path | None) -> list[str]:
+    """The sections of results; one thing at a time, and this project before the others fill its topics anew."""
     copies: list[list[str]] = []
     delays: list[list[str]] = []
     starts: list[list[str]] = []
@@ -66,9 +85,11 @@ def _measure(lab: Lab, sizes: Sizes, parts: list[str]) -> list[str]:
         ("mm2", copies, mirror_runs.measure_copies),
         ("mm2", delays, mirror_runs.measure_latency),
     ]
+    if franz:
+        steps.append(("franz", copies, partial(franz_runs.measure_copies, binary=franz)))
     for part, rows, step in steps:
         if part in parts:
-            report.progress(f"{part}: {step.__module__}.{step.__name__}")
+            report.progress(part)
             rows += step(lab, sizes)
     titled = [
         ("### Copies\n\nCPU in us per record, medians", copying.HEADERS, copies),
@@ -88,6 +109,7 @@ def _head(sizes: Sizes, parts: list[str]) -> list[str]:
         f"Load: {loads}, random letters, no keys, uncompressed, one partition per batch; written with {words}",
         *pipelines.shown(),
         *(mirror_maker.shown() if "mm2" in parts else []),
+        *(franz_copier.shown() if "franz" in parts else []),
     ]
     return ["\n".join(f"- {line}" for line in lines)]
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
+from benchmarks.held_process import HeldProcess
 from benchmarks.lab import Lab
 from k2k_assets.java.find import find_java
-from k2k_assets.sandbox import supervisor
 from k2k_assets.sandbox.jars import fetch_jars
 
 JARS = Path(__file__).with_name("mirror-maker-4.3.1.jars")
 HEAP = ("-Xms2g", "-Xmx2g", "-XX:+UseG1GC")
 
-_GRACE_SECONDS = 20.0
 _LOGGING = ("-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info")
 
 _ONE_NODE = {
@@ -37,10 +30,7 @@ _QUIET = {"emit.heartbeats.enabled": "false", "sync.topic.acls.enabled": "false"
 # The first is a setting of the target's workers: without the prefix it is silently without effect.
 _EXACTLY_ONCE = {"target.exactly.once.source.support": "enabled", "dedicated.mode.enable.internal.rest": "true"}
 # These are the connector's, and reach it by the flow's prefix only.
-_INTERVAL = {
-    "interval->target.transaction.boundary": "interval",
-    "interval->target.transaction.boundary.interval.ms": "1000",
-}
+_INTERVAL = {"{flow}.transaction.boundary": "interval", "{flow}.transaction.boundary.interval.ms": "1000"}
 
 TUNED: dict[str, object] = {
     "source.consumer.max.poll.records": 5000,
@@ -66,12 +56,16 @@ class Mode:
     Attributes:
         title: As tables name it.
         alias: Its name for the source, so prefix of its topics: what one mode has copied is nothing to the next.
-        settings: What makes it so.
+        settings: What makes it so; `{flow}` stands for the flow's name.
     """
 
     title: str
     alias: str
     settings: tuple[tuple[str, str], ...] = ()
+
+    def compressing(self, codec: str) -> Mode:
+        """The same for a process that compresses: with an alias of its own, so that it begins anew."""
+        return self if codec == "none" else replace(self, alias=f"{self.alias}-{codec}")
 
 
 MODES = (
@@ -81,7 +75,7 @@ MODES = (
 )
 
 
-class MirrorMaker:
+class MirrorMaker(HeldProcess):
     """A process; used as a context manager.
 
     Args:
@@ -93,57 +87,17 @@ class MirrorMaker:
     """
 
     def __init__(self, lab: Lab, name: str, mode: Mode, topics: Sequence[str], tuning: dict[str, object]) -> None:
-        self._log = lab.folder / f"{name}.log"
+        super().__init__("MirrorMaker 2", "JVM", f"{mode.alias}.", lab.folder / f"{name}.log")
         self._properties = lab.folder / f"{name}.properties"
         self._properties.write_text(_text(_settings(lab, mode, topics, tuning)))
-        self.pid = 0
 
-    def __enter__(self) -> MirrorMaker:
+    def _command(self) -> list[str]:
         java = [str(find_java()), *HEAP, *_LOGGING, "-cp", f"{fetch_jars(JARS)}/*"]
-        main = ["org.apache.kafka.connect.mirror.MirrorMaker", str(self._properties)]
-        # The sandbox's supervisor ends it when this process ends, however that happens.
-        guard = [sys.executable, "-I", "-S", str(supervisor.__file__), str(self._log), str(_GRACE_SECONDS), ""]
-        self._process = subprocess.Popen(
-            [*guard, *java, *main], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert self._process.stdout is not None
-        self.pid = int(self._process.stdout.readline())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.resume()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(_GRACE_SECONDS + 5)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()
-            self._process.wait(_GRACE_SECONDS)
-
-    def pause(self) -> None:
-        """Freezes it (SIGSTOP)."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Lets it go on."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGCONT)
-
-    def ensure_running(self) -> None:
-        """Raises if the process has ended.
-
-        Raises:
-            RuntimeError: It has; the end of its log is in the message.
-        """
-        if self._process.poll() is not None:
-            words = "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
-            raise RuntimeError(f"MirrorMaker 2 ended. Its last words:\n{words}")
+        return [*java, "org.apache.kafka.connect.mirror.MirrorMaker", str(self._properties)]
 
     def settings_in_force(self) -> str:
         """What its own log says of the settings that are meant to matter, as words."""
-        log = self._log.read_text(errors="replace")
+        log = self.said()
         names = (
             "max.poll.records",
             "max.partition.fetch.bytes",
@@ -154,6 +108,11 @@ class MirrorMaker:
         )
         values = {name: sorted(set(re.findall(rf"^\s+{re.escape(name)} = (.+)$", log, re.M))) for name in names}
         return "; ".join(f"`{name}`: {', '.join(found)}" for name, found in values.items())
+
+
+def tuned(codec: str) -> dict[str, object]:
+    """The settings for throughput, with a compression."""
+    return {**TUNED, "target.producer.compression.type": codec}
 
 
 def _settings(lab: Lab, mode: Mode, topics: Sequence[str], tuning: dict[str, object]) -> dict[str, object]:
@@ -172,7 +131,7 @@ def _settings(lab: Lab, mode: Mode, topics: Sequence[str], tuning: dict[str, obj
         "target.session.timeout.ms": 120_000,
         **_ONE_NODE,
         **_QUIET,
-        **dict(mode.settings),
+        **{name.format(flow=flow): value for name, value in mode.settings},
         **renamed,
     }
 
@@ -187,5 +146,6 @@ def shown() -> list[str]:
     return [
         f"MirrorMaker 2, dedicated mode, one node, {' '.join(HEAP)}, tasks.max=4, read_committed source, {words}; "
         "offset syncs and checkpoints on as by default (offset.lag.max=100), no heartbeats",
+        "MirrorMaker 2 on lz4 loads: a process of its own with compression.type=lz4",
         "Latency: the same with linger.ms=0 and nothing else tuned",
     ]

@@ -69,6 +69,11 @@ class Sizes:
     mirror_modes: int
     full: bool
 
+    @property
+    def compared(self) -> tuple[Load, ...]:
+        """To be copied by the other programs too."""
+        return (*self.loads, *(load for load in self.shaped if load.codec != "none"))
+
 
 FULL = Sizes(
     loads=(Load("bench-100", 100, 8_000_000), Load("bench-1000", 1000, 2_000_000)),

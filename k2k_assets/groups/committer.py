@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, Producer
 
@@ -20,6 +21,7 @@ from k2k_assets.control.group_versions import Version
 from k2k_assets.coordination.claims import fence
 from k2k_assets.core.errors import ClusterUnreachable, Superseded
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import abbreviate, plural
 from k2k_assets.groups.decide import GroupDecision
 from k2k_assets.groups.group_frame import GroupFrame
 from k2k_assets.groups.shard import RETRY_BACKOFF_MS, TRANSACTION_TIMEOUT_MS, CommitReport, Shard
@@ -29,6 +31,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.transport.errors import Restart
 
 log = logging.getLogger("k2k.groups")
+
+T = TypeVar("T")
 
 SHARDS = 4
 """Number of transactional ids of a mapper. Never configurable: a new mapper must fence all ids of an old one."""
@@ -106,38 +110,55 @@ class GroupCommitter:
             if decision.commits:
                 of_shard[_shard_of(decision.group)].append(decision)
         metadata = version.metadata(self._prefix)
-        running = [self._threads.submit(self._shards[shard].commit, mine, metadata) for shard, mine in of_shard.items()]
-        wait(running)  # even if one shard fails, none may still commit when the next poll begins
         report = CommitReport()
-        superseded: Superseded | None = None
-        for done in running:
-            try:
-                report.add(done.result())
-            except Superseded as error:
-                superseded = error
-        if superseded:
-            raise superseded
+        for done in self._at_once((self._shards[shard].commit, mine, metadata) for shard, mine in of_shard.items()):
+            report.add(done)
         return report
 
-    def release(self, stuck: Mapping[str, TopicPartition]) -> None:
+    def release(self, stuck: Mapping[str, TopicPartition]) -> set[str]:
         """Gives up what earlier transactions of this pipeline's mapper have left pending for groups.
 
         Args:
-            stuck: By group a partition whose offset is pending for longer than such a transaction takes.
+            stuck: By group a partition whose offset is pending for longer than such a transaction takes; the
+                most urgent ones first.
+
+        Returns:
+            The groups that were tried in the time of one poll.
 
         Raises:
             Superseded: A newer mapper exists.
         """
+        of_shard: dict[int, dict[str, TopicPartition]] = defaultdict(dict)
         for group, partition in stuck.items():
-            why = self._shards[_shard_of(group)].release(group, partition)
+            of_shard[_shard_of(group)][group] = partition
+        tried: dict[str, str] = {}
+        for of_one in self._at_once((self._shards[shard].release, mine) for shard, mine in of_shard.items()):
+            tried |= of_one
+        for why in sorted(set(tried.values())):
+            names = [group for group, reason in tried.items() if reason == why]
             log.warning(
-                "group %s: its offset of %s on the target is pending for a minute and longer. A broker that restarts "
-                "can forget the end of a transaction; %s. If it stays so, kafka-transactions.sh find-hanging tells "
-                "which transaction it is",
-                group,
-                partition,
-                f"that cannot be mended now: {why}" if why else "if it was the mapper's own, it is ended now",
+                "%s: offsets on the target are pending for a minute and longer (%s). A broker that restarts can forget "
+                "the end of a transaction; %s. If it stays so, kafka-transactions.sh find-hanging tells which "
+                "transaction it is",
+                plural(len(names), "group"),
+                abbreviate(f"{group} in {stuck[group]}" for group in names),
+                f"that cannot be mended now: {why}" if why else "what was the mapper's own is ended now",
             )
+        return set(tried)
+
+    def _at_once(self, calls: Iterable[tuple[Callable[..., T], *tuple[object, ...]]]) -> list[T]:
+        """Calls functions of shards, each in a thread; returns when all have ended.
+
+        Raises:
+            Superseded: A newer mapper exists.
+        """
+        running = [self._threads.submit(function, *given) for function, *given in calls]
+        wait(running)  # even if one shard fails, none may still commit when the next poll begins
+        failed = [error for done in running if (error := done.exception())]
+        superseded = [error for error in failed if isinstance(error, Superseded)]
+        for error in superseded or failed:
+            raise error
+        return [done.result() for done in running]
 
     def close(self) -> None:
         """Closes the producers."""

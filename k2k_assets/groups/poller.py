@@ -246,7 +246,8 @@ class Poller:
 
     def _release(self, committer: GroupCommitter, seen: TargetObservation, report: CommitReport) -> None:
         pending = {name: min(group.unstable) for name, group in seen.groups.items() if group.unstable} | report.pending
-        committer.release({name: pending[name] for name in self._stuck.overdue(pending)})
+        tried = committer.release({name: pending[name] for name in self._stuck.overdue(pending)})
+        self._stuck.note_tried(tried)
 
     def _look_at_versions(self, decisions: Iterable[GroupDecision]) -> None:
         """Raises the generation if groups have commits of a later one.

@@ -20,7 +20,7 @@ frozen):
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -50,6 +50,8 @@ TRANSACTION_TIMEOUT_MS = 15_000
 SEND_SECONDS = 5.0
 BATCH_GROUPS = 250
 _NO_TIME = "no time was left for it in this poll"
+# In a poll so long groups are released; a call that has begun may take longer.
+RELEASE_SECONDS = 5.0
 BATCH_OFFSETS = 25_000
 # The broker writes the offsets of one request as one batch, which must stay below its message size (1 MB by default).
 _REQUEST_BYTES = 400_000
@@ -157,31 +159,41 @@ class Shard:
                 why = self._given_up(error)
             report.failed.update((decision.group, why) for decision in left)
 
-    def release(self, group: str, partition: TopicPartition) -> str | None:
-        """Lets brokers drop what earlier transactions under this id have left pending for a group.
+    def release(self, stuck: Mapping[str, TopicPartition]) -> dict[str, str]:
+        """Lets brokers drop what earlier transactions under this id have left pending for groups.
 
         The abort marker of a transaction ends all that is pending of the same producer there. What others have pending
         stays.
 
         Args:
-            group: The group.
-            partition: A partition whose offset is pending.
+            stuck: By group a partition whose offset is pending; the most urgent ones first.
 
         Returns:
-            Why it does not work now; None if it does.
+            By group that was tried, in `RELEASE_SECONDS` and one at least, why it does not work now; empty if it does.
 
         Raises:
             Superseded: A newer mapper exists.
         """
-        try:
-            producer = self._claimed()
-            call("beginning a transaction", producer.begin_transaction)
-            at = KafkaTopicPartition(partition.topic, partition.partition, 0)
-            refusal = self._send(producer, group, [[at]])
-            self._abort(producer)
-            return refusal
-        except (Restart, K2KError) as error:
-            return self._given_up(error)
+        tried: dict[str, str] = {}
+        left = list(stuck.items())
+        deadline = Deadline(min(RELEASE_SECONDS, self._timeout))
+        while left and not (tried and deadline.expired()):
+            sent: list[str] = []
+            try:
+                producer = self._claimed()
+                call("beginning a transaction", producer.begin_transaction)
+                refusal: str | None = None
+                while left and refusal is None and not (sent and deadline.expired()):
+                    group, partition = left.pop(0)
+                    sent.append(group)
+                    at = KafkaTopicPartition(partition.topic, partition.partition, 0)
+                    refusal = self._send(producer, group, [[at]])
+                self._abort(producer)
+                tried |= dict.fromkeys(sent, "") | ({sent[-1]: refusal} if refusal is not None else {})
+            except (Restart, K2KError) as error:
+                sent = sent or [left.pop(0)[0]]
+                tried |= dict.fromkeys(sent, self._given_up(error))
+        return tried
 
     def _given_up(self, error: Exception) -> str:
         """Gives the producer up, whose state cannot be trusted any more; returns the error in words.

@@ -8,7 +8,7 @@ the mapper itself, the marker of its next one ends it (`Shard.release`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 STUCK_SECONDS = 60.0
 """Longer than a transaction of the mapper takes; an application's own may be so long, and are left alone."""
@@ -26,7 +26,7 @@ class StuckOffsets:
         self._since: dict[str, float] = {}
 
     def overdue(self, pending: Collection[str]) -> list[str]:
-        """The groups whose offsets are pending for `STUCK_SECONDS` by now; the same ones again after as long.
+        """The groups whose offsets are pending for `STUCK_SECONDS` by now, the longest waiting first.
 
         Args:
             pending: All groups with pending offsets at this look.
@@ -34,5 +34,8 @@ class StuckOffsets:
         now = self._clock()
         self._since = {group: self._since.get(group, now) for group in pending}
         found = [group for group, since in self._since.items() if now - since >= STUCK_SECONDS]
-        self._since.update(dict.fromkeys(found, now))
-        return found
+        return sorted(found, key=lambda group: self._since[group])
+
+    def note_tried(self, groups: Iterable[str]) -> None:
+        """Lets groups be overdue again only after another `STUCK_SECONDS`; those not tried yet stay overdue."""
+        self._since.update(dict.fromkeys(groups, self._clock()))

@@ -376,6 +376,31 @@ def test_refused_groups_come_last_and_have_a_share_of_the_time(place: Place, mon
 
 
 @pytest.mark.slow
+def test_many_stuck_groups_take_a_share_of_a_poll_and_come_in_turn(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is tried for a group may take as long as the client asks; the mapper has other groups to move."""
+    monkeypatch.setattr(shard, "SEND_SECONDS", 0.5)
+    monkeypatch.setattr(shard, "RELEASE_SECONDS", 1.0)
+    missing = TopicPartition(unique("no-such-topic"), 0)
+    in_one_shard = [name for name in (unique("g") for _ in range(80)) if zlib.crc32(name.encode()) % SHARDS == 0][:12]
+    committer = place.claimed(timeout=4)
+    left, polls = list(in_one_shard), 0
+    while left:
+        began = time.monotonic()
+        tried = committer.release(dict.fromkeys(left, missing))
+        assert time.monotonic() - began < 10
+        assert tried == set(left[: len(tried)]), "in their order"
+        assert tried
+        left = left[len(tried) :]
+        polls += 1
+    assert polls > 1
+    at_once = committer.release(dict.fromkeys(in_one_shard, place.t0))
+    assert at_once == set(in_one_shard), "where nothing is refused, one transaction is enough for all"
+    assert len(committer.commit([place.decision(group, 1) for group in in_one_shard], FIRST).committed) == 12
+
+
+@pytest.mark.slow
 def test_a_group_with_a_thousand_partitions_and_long_names(place: Place) -> None:
     """More than the broker writes at once."""
     topic = create_topic(place.servers, unique("wide" * 50), 1200, {"segment.index.bytes": "4096"})

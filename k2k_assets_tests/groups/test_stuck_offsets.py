@@ -36,11 +36,26 @@ def test_groups_are_overdue_after_a_minute_and_once_a_minute() -> None:
     assert stuck.overdue(["a", "b"]) == []
     now[0] = STUCK_SECONDS
     assert stuck.overdue(["a", "b"]) == ["a"]
+    stuck.note_tried(["a"])
     assert stuck.overdue(["a", "b"]) == []
     now[0] *= 1.5
     assert stuck.overdue(["a"]) == [], "and b is settled"
     now[0] = 2 * STUCK_SECONDS
     assert stuck.overdue(["a", "b"]) == ["a"]
+
+
+def test_groups_that_were_not_tried_come_before_those_that_were() -> None:
+    now = [0.0]
+    stuck = StuckOffsets(lambda: now[0])
+    names = ["a", "b", "c", "d"]
+    stuck.overdue(names)
+    order: list[str] = []
+    for _ in range(4):
+        now[0] += STUCK_SECONDS
+        first = stuck.overdue(names)[:2]
+        stuck.note_tried(first)
+        order += first
+    assert order == [*names, *names]
 
 
 @pytest.fixture

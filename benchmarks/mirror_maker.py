@@ -103,6 +103,7 @@ class MirrorMaker(HeldProcess):
             "max.partition.fetch.bytes",
             "batch.size",
             "linger.ms",
+            "compression.type",
             "transactional.id",
             "transaction.boundary",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 from playwright.sync_api import TimeoutError as NotShown
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -80,18 +80,22 @@ class Ui:
     def open(self, path: str, shows: str) -> None:
         """Goes to a page and waits until it shows a text."""
         self.page.goto(f"{self.url}{path}")
-        self.page.get_by_text(shows).first.wait_for()
+        self._seen(shows).wait_for()
 
     def await_text(self, path: str, text: str) -> None:
         """Loads a page again until it shows a text."""
         for _ in range(10):
             self.page.goto(f"{self.url}{path}")
             try:
-                self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS / 10)
+                self._seen(text).wait_for(timeout=PATIENCE_MS / 10)
             except NotShown:
                 continue
             return
         raise AssertionError(f"{path} does not show {text!r}; see {self.picture('failed')}")
+
+    def _seen(self, text: str) -> Locator:
+        """The first element that shows it: Dagster keeps hidden ones with names that it shortens, to measure them."""
+        return self.page.get_by_text(text).filter(visible=True).first
 
     def picture(self, name: str) -> Path:
         """Keeps what is seen now."""
@@ -130,7 +134,7 @@ def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> I
     )
     text = path.read_text()
     path.unlink()
-    pipeline = load_pipeline([path := _named(folder / "shop.yaml", text)])
+    pipeline = load_pipeline([path := named(folder / "shop.yaml", text)])
     environment = {
         "DAGSTER_HOME": str(dagster_home),
         "K2K_HOME": str(directory / "home"),
@@ -151,9 +155,11 @@ def world(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) -> I
         dev.stop()
 
 
-def _named(path: Path, text: str) -> Path:
-    """The pipeline file under a name that looks well in a picture."""
-    path.write_text("\n".join("name: shop" if line.startswith("name:") else line for line in text.splitlines()) + "\n")
+def named(path: Path, text: str) -> Path:
+    """The pipeline file under the name of its file, which looks well in a picture."""
+    path.write_text(
+        "\n".join(f"name: {path.stem}" if line.startswith("name:") else line for line in text.splitlines()) + "\n"
+    )
     return path
 
 
@@ -211,19 +217,26 @@ def project(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def ui(browser: Browser, world: World, tmp_path: Path) -> Iterator[Ui]:
     """A new page on the replication."""
-    with _page(browser, world.dev, tmp_path) as page:
+    with page_of(browser, world.dev, tmp_path) as page:
         yield page
 
 
 @pytest.fixture
 def project_ui(browser: Browser, project: Project, tmp_path: Path) -> Iterator[Ui]:
     """A new page on the project."""
-    with _page(browser, project.dev, tmp_path) as page:
+    with page_of(browser, project.dev, tmp_path) as page:
         yield page
 
 
 @contextmanager
-def _page(browser: Browser, dev: DagsterDev, tmp_path: Path) -> Iterator[Ui]:
+def page_of(browser: Browser, dev: DagsterDev, tmp_path: Path) -> Iterator[Ui]:
+    """A new page on what Dagster shows.
+
+    Args:
+        browser: Opens it.
+        dev: Dagster.
+        tmp_path: For pictures that nobody asked to keep.
+    """
     page = browser.new_page(viewport=_SIZE)
     page.set_default_timeout(PATIENCE_MS)
     yield Ui(page, f"http://127.0.0.1:{dev.port}", pictures(tmp_path))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
+from k2k_assets.core.atomic_file import remove_leftovers
+from k2k_assets.mapping.index.manifest import MANIFEST, SEGMENTS, VERSIONS, IndexUnusable, Manifest, read_manifest
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.index.roots import IndexRoot, existing, remove, remove_copies, root_of
 from k2k_assets.pipeline import Pipeline
@@ -65,3 +66,5 @@ def remove_what_nobody_needs(root: IndexRoot, manifest: Manifest) -> None:
             segments.update(read_portions(root, version, ["segment"])["segment"].unique().to_pylist())
     for folder, kept in ((VERSIONS, versions), (SEGMENTS, segments)):
         remove(root, folder, kept, manifest.number)
+    if isinstance(root, Path):  # there a lock keeps other builds away
+        remove_leftovers(root / MANIFEST)

@@ -1,0 +1,210 @@
+"""A mapper reads an index while others extend, prune, delete and build it anew, between any two of its file operations.
+
+Whatever it answers is what all mapping records say; else it is unknown.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.mapping.algebra.fold import LateRecord
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed
+from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
+from k2k_assets.mapping.index import merging, segment_files, versions
+from k2k_assets.mapping.index.manifest import IndexUnusable, read_manifest
+from k2k_assets.mapping.live.index_access import IndexAccess
+from k2k_assets.pipeline import Pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.mapping_topic import (
+    CLUSTERS,
+    GROUP,
+    TOPIC,
+    LocalIndex,
+    folded_at_once,
+    histories,
+    unique_root,
+)
+from k2k_assets_tests.support.memory.offset_model import target
+from k2k_assets_tests.support.suite.properties import examples
+
+_BEYOND = 2**62
+_TARGETS = [target(partition) for partition in range(3)]
+
+
+class World:
+    """A mapping topic, an index that others update, and a mapper."""
+
+    def __init__(self, root: Path, records: list[MappingRecord]) -> None:
+        self.index = LocalIndex(root / "index", retention=4)
+        self.pipeline = _pipeline(root)
+        self.left = list(records)
+        self.written: list[MappingRecord] = []
+        self.access: IndexAccess
+        self.held: InMemoryMappings
+        self.next: dict[int, int] = {}
+        self.taken = 0
+
+    def write(self) -> None:
+        if self.left:
+            record = self.left.pop(0)
+            self.written.append(record)
+            self.index.topic.write(record, partition=record.partition)
+
+    def update(self) -> None:
+        """By another process, which prunes too."""
+        self.index.now = max((record.time for record in self.written), default=0)
+        try:
+            self.index.update()
+        except IndexUnusable:
+            self.delete()  # as the error says
+
+    def delete(self) -> None:
+        shutil.rmtree(self.index.folder, ignore_errors=True)
+
+    def expire(self) -> None:
+        """Retention of the mapping topic takes what the mapper and the index have read; see `start`."""
+        manifest = read_manifest(self.index.root)
+        if manifest is not None and manifest.mapping_topic_id == self.index.topic.id:
+            for partition in range(2):
+                read = min(manifest.offsets.get(partition, 0), self.next.get(partition, 0))
+                self.index.topic.starts[partition] = max(self.index.topic.starts[partition], read)
+
+    def start(self) -> None:
+        """As `LiveMappings` does."""
+        self.access = IndexAccess(self.pipeline, *CLUSTERS, self.index.topic.id)
+        self.held = InMemoryMappings(GROUP, mark_every=1)
+        behind: dict[SourcePartition, InMemoryMapping] = {}
+        if reader := self.access.reader:
+            for source in reader.sources():
+                known, is_doubtful = reader.partition_map(source, _BEYOND, _BEYOND), source in self.access.doubtful()
+                behind[source] = InMemoryMapping.behind(known, reader.newest(source), is_doubtful)
+        self.held.begin(behind)
+        self.next = dict(self.access.offsets)
+
+    def read(self) -> None:
+        if self.access.take_missed():
+            self._anew()
+        try:
+            self._read()
+        except (LateRecord, NotInMemory):
+            self._anew()
+        self.taken = len(self.written)
+
+    def _anew(self) -> None:
+        self.held.begin({}, {p: 2 * len(messages) for p, messages in enumerate(self.index.topic.partitions)})
+        self.next = {}
+        self._read(lost=False)
+
+    def _read(self, lost: bool = True) -> None:
+        topic = self.index.topic
+        for partition, messages in enumerate(topic.partitions):
+            after = self.next.get(partition, 0)
+            if topic.starts[partition] > after and lost:
+                self.held.doubt()
+            for message in messages:
+                if message.offset() >= max(after, topic.starts[partition]):
+                    key, value = message.key(), message.value()
+                    assert key
+                    assert value
+                    record = MappingRecord.parse(key, value)
+                    source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
+                    self.held.take({(GROUP, source): [Placed(partition, message.offset(), record)]})
+            self.next[partition] = 2 * len(messages)
+
+    def drop(self, older_than: int) -> None:
+        self.held.drop(older_than, {}, None)
+
+    def look(self, source: SourcePartition, lowest: int) -> PartitionMap:
+        """As `LiveMappings.map_of` does."""
+        held = self.held.held(source)
+        if lowest >= held.since:
+            return PartitionMap(source, 0, *held.alone())
+        below = self.access.below(source, lowest, held.since, self.held.read_to(source))
+        return PartitionMap(source, 0, *(held.with_index(below) if below else held.alone()))
+
+
+def _pipeline(root: Path) -> Pipeline:
+    root.mkdir(parents=True, exist_ok=True)
+    return make_pipeline(
+        root, "a:1", "b:1", ["s"],
+        features={"offsetMapping": "enabled"}, consumer={"group.id": GROUP}, offsetMapping={"topic": TOPIC},
+        index={"path": str(root / "index")},
+    )  # fmt: skip
+
+
+@contextmanager
+def _disturbed(at: int, do: Callable[[], None]) -> Iterator[None]:
+    """Does something before one of the next file operations of a reader."""
+    left = [at]
+
+    def watched(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                do()
+            return real(*args, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((versions, "read_manifest"), (versions, "read_portions"), (segment_files, "fetched")):
+            patch.setattr(module, name, watched(getattr(module, name)))
+        yield
+
+
+@examples(60)
+@given(records=histories(most=14), data=st.data())
+def test_what_it_answers_is_right_whatever_others_do_to_the_index(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    world = World(unique_root(tmp_path_factory.getbasetemp()), records)
+    others = {"write": world.write, "update": world.update, "delete": world.delete, "expire": world.expire}
+    some = st.lists(st.sampled_from(["write", "write", "update", "delete", "expire"]), max_size=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "MOST_OF_A_TIER", 2)
+        patch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
+        for _ in range(data.draw(st.integers(1, 8))):
+            world.write()
+        world.update()
+        world.start()
+        for _ in range(data.draw(st.integers(1, 3))):
+            for kind in data.draw(some):
+                others[kind]()
+            world.read()
+            world.drop(data.draw(st.integers(0, 14)))
+            _look(world, others, data)
+
+
+def _look(world: World, others: dict[str, Callable[[], None]], data: st.DataObject) -> None:
+    meanwhile = data.draw(st.lists(st.sampled_from(["update", "update", "write", "delete"]), max_size=4))
+    before, lowest = len(world.written), data.draw(st.integers(0, 8))
+
+    def do() -> None:
+        for kind in meanwhile:
+            others[kind]()
+
+    with _disturbed(data.draw(st.integers(1, 6)), do):
+        found = {source: world.look(source, lowest) for source in sorted(world.held.sources())}
+    # What was copied since may be in the index already.
+    right = [folded_at_once(world.written[:count]) for count in range(before, len(world.written) + 1)]
+    for source, answered in found.items():
+        positions = np.arange(lowest, 16)
+        for to in _TARGETS:
+            answer = translate(answered, to, positions)
+            told = answer.states == TranslationState.EXACT
+            wanted = [translate(each[source], to, positions) for each in right if source in each]
+            for number in np.flatnonzero(told).tolist():
+                options = {int(each.offsets[number]) for each in wanted}
+                assert int(answer.offsets[number]) in options, (source, to, positions[number], meanwhile)

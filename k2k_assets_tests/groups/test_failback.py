@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -14,10 +16,12 @@ from k2k_assets.cli.offset_mapping import run
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups import failback
 from k2k_assets.groups.decide import CommitDecision
 from k2k_assets.groups.failback import BackRow, FailbackDecision, FailbackPlan, execute
 from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
+from k2k_assets.kafka import group_writer
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.kafka.messages import Consumer
@@ -252,6 +256,69 @@ def test_there_and_back_every_record_once(
     assert {row.decision for row in moved.decisions[group].rows} == {CommitDecision.EXACT}
     assert [verdict.passed for verdict in check_groups(pipeline, moved, *both).values()] == [True]
     assert consume(target.servers, group, topic, None) == []
+
+
+class _Killed(BaseException):
+    """What ends a process at once."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["at no time", "before it writes", "before it marks the target"])
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_there_and_back_twice_every_record_once(
+    both: tuple[Cluster, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, killed: str
+) -> None:
+    """With records added on the way, and each failback killed in the middle, and repeated."""
+    source, target = both
+    topic, group = create_topic(source.servers, unique("orders"), 2), unique("billing")
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled"}
+    pipeline = make_pipeline(
+        tmp_path, source.servers, target.servers, [topic], features=features, groups={"consumerGroups": [group]}
+    )
+    written, read = 0, list[tuple[int, bytes | None]]()
+
+    def write() -> None:
+        nonlocal written
+        for partition in range(2):
+            values = [b"%d-%d" % (partition, n) for n in range(written, written + 30)]
+            produce(source.servers, topic, values, partition, unique("tx"))
+            produce(source.servers, topic, [b"aborted"] * 4, partition, abort=True)
+        written += 30
+
+    def back(stop: int) -> None:
+        """Stops right before a write: the first is to the source, the second to the target."""
+        calls = count(1)
+
+        def set_offsets(*given: Any) -> Any:
+            if next(calls) == stop:
+                raise _Killed
+            return group_writer.set_offsets(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(failback, "set_offsets", set_offsets)
+            execute(failback_plans(pipeline, source, target), source, target, "k2k_")
+
+    for _ in range(2):
+        write()
+        read += consume(source.servers, group, topic, 25)
+        copy(pipeline)
+        moved = sync_once(pipeline)
+        assert {row.decision for row in moved.decisions[group].rows} == {CommitDecision.EXACT}
+        assert [verdict.passed for verdict in check_groups(pipeline, moved, *both).values()] == [True]
+        read += consume(target.servers, group, topic, 20)
+        write()
+        copy(pipeline)
+        read += consume(target.servers, group, topic, 20)
+        if killed != "at no time":
+            with pytest.raises(_Killed):
+                back(1 if killed == "before it writes" else 2)
+            assert sync_once(pipeline).committed == frozenset(), "the group's own commit on the target stays"
+        back(0)
+        assert execute(failback_plans(pipeline, source, target), source, target, "k2k_").written == []
+    read += consume(source.servers, group, topic, None)
+    for partition in range(2):
+        values = [value for at, value in read if at == partition]
+        assert values == [b"%d-%d" % (partition, n) for n in range(written)]
 
 
 @pytest.mark.slow

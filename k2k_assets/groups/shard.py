@@ -15,6 +15,8 @@ frozen):
   log, and the broker keeps the later ones.
 - Offsets that an application has sent in a transaction which is still open cannot be told from our own at that look.
   So the groups are asked for them right before the sending.
+  What an application that is no member sends between the two, in its first transaction of all, is overtaken: the group
+  may read again until its next one.
 """
 
 from __future__ import annotations

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from threading import Event, Thread
+from typing import Any, Literal, cast
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.control.group_versions import Version
 from k2k_assets.core.deadline import wait_until
@@ -19,6 +23,7 @@ from k2k_assets.groups import committer as committer_module
 from k2k_assets.groups import shard
 from k2k_assets.groups.committer import SHARDS, GroupCommitter
 from k2k_assets.groups.decide import CommitDecision, GroupDecision, Row
+from k2k_assets.groups.shard import CommitReport
 from k2k_assets.groups.target_groups import TargetGroups
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.group_reader import fetch_offsets
@@ -30,6 +35,7 @@ from k2k_assets_tests.support.brokers.groups import (
     commit,
     delete_group,
     held,
+    joining,
     member,
     open_offset_transaction,
 )
@@ -45,6 +51,14 @@ class Hooked(TargetGroups):
     """Does something once, after the groups were looked at: between the sending of the offsets and their commit."""
 
     after_look: Callable[[], None] | None = None
+    after_pending: Callable[[], None] | None = None
+
+    def pending(self, partitions: Mapping[str, Collection[TopicPartition]]) -> dict[str, tuple[TopicPartition, str]]:
+        seen = super().pending(partitions)
+        if self.after_pending:
+            do, self.after_pending = self.after_pending, None
+            do()
+        return seen
 
     def changed(
         self, expected: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]], stable: bool = False
@@ -151,7 +165,10 @@ def test_groups_with_members_are_left_alone(place: Place) -> None:
     await_held(place.servers, modern, {place.t0: (8, "k2k_2.1")})
 
 
-def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: Place) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_joins_after_the_look_gets_the_committed_position(
+    place: Place, protocol: Literal["classic", "consumer"]
+) -> None:
     """The group is active when its offsets are committed, and its member waits for them."""
     group = unique("late")
     produce(place.servers, place.topic, [b"%d" % n for n in range(9)], 0)
@@ -159,7 +176,7 @@ def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: P
         joined = []
 
         def join() -> None:
-            joined.append(stack.enter_context(member(place.servers, group, place.topic, "classic")))
+            joined.append(stack.enter_context(member(place.servers, group, place.topic, protocol)))
 
         committer = place.claimed()
         place.groups.after_look = join
@@ -168,6 +185,50 @@ def test_a_member_that_joins_after_the_look_gets_the_committed_position(place: P
         first = wait_until(lambda: joined[0].poll(0.5), SECONDS, "a record")
         assert first is not None
         assert (first.partition(), first.offset()) == (0, 6)
+
+
+def _share(*members: Consumer) -> bool:
+    """Lets members go on with a rebalance; whether each has a partition of two."""
+    for each in members:
+        each.poll(0.05)
+    return all(len(each.assignment()) == 1 for each in members)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_that_come_and_go_keep_what_they_have_committed(
+    place: Place, protocol: Literal["classic", "consumer"]
+) -> None:
+    """The mapper commits newer positions as quickly as it can, while members join, commit, rebalance and leave."""
+    committer, number = place.claimed(), count(1)
+
+    def move(group: str, stop: Event, reports: list[CommitReport]) -> None:
+        """As polls do; what a consumer has committed is foreign from then on."""
+        while not stop.is_set():
+            before = held(place.servers, group).get(place.t0)
+            if before is None or before[1].startswith("k2k_"):
+                version = next(number)
+                reports.append(committer.commit([place.seen(group, version)], Version(1, version)))
+
+    for _ in range(2):
+        group, stop, reports = unique("busy"), Event(), list[CommitReport]()
+        mapper = Thread(target=move, args=(group, stop, reports))
+        mapper.start()
+        try:
+            wait_until(lambda: len(reports) > 2, SECONDS, "some polls")  # noqa: B023
+            for consumed in (1000, 1001):
+                with member(place.servers, group, place.topic, protocol) as one:
+                    at = KafkaTopicPartition(place.topic, 0, consumed)
+                    one.commit(offsets=[at], asynchronous=False)
+                    with joining(place.servers, group, place.topic, protocol) as other:
+                        wait_until(lambda: _share(one, other), SECONDS, "both to have a partition", interval=0)
+                        assert held(place.servers, group)[place.t0] == (consumed, "")
+                assert held(place.servers, group)[place.t0] == (consumed, "")
+        finally:
+            stop.set()
+            mapper.join()
+        assert held(place.servers, group)[place.t0] == (1001, "")
+        assert any(report.committed for report in reports)
 
 
 def test_the_window_that_remains(place: Place) -> None:
@@ -246,6 +307,23 @@ def test_what_others_have_pending_where_the_group_has_no_commit_yet_stays(place:
     assert report.committed == [other]
     assert "are pending in an open transaction" in report.failed[group]
     assert report.pending == {group: place.t0}
+
+
+def test_what_is_sent_right_after_the_look_for_pending_offsets(place: Place) -> None:
+    """What remains: the first transaction of an application that is no member, in the moment before the own sending.
+
+    Its next one counts again, and the mapper leaves the group alone from then on.
+    """
+    group = unique("g")
+    opened = []
+    place.groups.after_pending = lambda: opened.append(open_offset_transaction(place.servers, group, {place.t0: 30}))
+    committer = place.claimed()
+    assert committer.commit([place.seen(group, 8)], FIRST).committed == [group]
+    opened[0].commit_transaction(SECONDS)
+    await_held(place.servers, group, {place.t0: (8, "k2k_1.1")})
+    later = open_offset_transaction(place.servers, group, {place.t0: 40})
+    later.commit_transaction(SECONDS)
+    await_held(place.servers, group, {place.t0: (40, "")})
 
 
 def test_what_others_commit_after_the_look_stays_too(place: Place) -> None:

@@ -109,14 +109,14 @@ def await_held(servers: str, group: str, expected: Held) -> None:
 
 
 @contextmanager
-def member(
+def joining(
     servers: str,
     group: str,
     topic: str,
     protocol: Literal["classic", "consumer"],
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Consumer]:
-    """A consumer that is a member of the group, with an assignment, and commits nothing by itself."""
+    """A consumer that joins the group while it is polled, and commits nothing by itself."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -129,6 +129,21 @@ def member(
     )
     try:
         consumer.subscribe([topic])
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def member(
+    servers: str,
+    group: str,
+    topic: str,
+    protocol: Literal["classic", "consumer"],
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Consumer]:
+    """A consumer that is a member of the group, with an assignment, and commits nothing by itself."""
+    with joining(servers, group, topic, protocol, settings) as consumer:
 
         def assigned() -> bool:
             consumer.poll(0.05)
@@ -136,8 +151,6 @@ def member(
 
         wait_until(assigned, SECONDS, f"{group} to get an assignment", interval=0)
         yield consumer
-    finally:
-        consumer.close()
 
 
 def open_offset_transaction(servers: str, group: str, offsets: Mapping[TopicPartition, int]) -> Producer:

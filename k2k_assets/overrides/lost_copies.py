@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
@@ -38,16 +37,16 @@ def with_lost_copies(
         target: The target cluster.
         cluster: Source cluster id.
         facts: The partitions.
+
+    Raises:
+        Refused: The mappings cannot be read.
+        ClusterUnreachable: The target does not answer.
     """
     facts = list(facts)
     cuts = {each.source: cut for each in facts if (cut := _cut_at(each)) is not None}
-    if not cuts:
+    if not cuts or not _are_mapped(pipeline, target):
         return facts
-    try:
-        mappings = LiveMappings(pipeline, cluster, target)
-    except Refused:  # there is no mapping topic
-        return facts
-    with mappings:
+    with LiveMappings(pipeline, cluster, target) as mappings:
         mappings.catch_up(())
         return [
             replace(each, lost_from=_source_of(_runs(mappings, cluster, each), cuts[each.source]))
@@ -55,6 +54,12 @@ def with_lost_copies(
             else each
             for each in facts
         ]
+
+
+def _are_mapped(pipeline: Pipeline, target: Cluster) -> bool:
+    """Whether there are mappings; who never had any may not be permitted to see their topic."""
+    topic = pipeline.offset_mapping.topic
+    return topic in target.describe_async([topic], partly=not pipeline.features.offset_mapping)()
 
 
 def _cut_at(facts: PartitionFacts) -> int | None:

@@ -98,9 +98,10 @@ class SourceLogs:
             Refused: The principal may not describe one of the topics.
         """
         ends, epochs = self._source.led_ends(partitions)
+        # Behind the end of a log that was cut off, no leader tells where: only that it is shorter.
         asked = {
-            tp: _Asked(epochs[tp], record.leader_epoch, _end_of_epoch(record))
-            for tp in ends.offsets
+            tp: _Asked(epochs[tp], record.leader_epoch, min(_end_of_epoch(record), end))
+            for tp, end in ends.offsets.items()
             if (record := copied.get(tp)) and record.leader_epoch is not None and tp in epochs
             if epochs[tp] != record.leader_epoch
         }

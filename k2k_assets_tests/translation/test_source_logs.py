@@ -14,6 +14,7 @@ from k2k_assets.translation import source_logs
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
@@ -24,6 +25,25 @@ class _Copied:
     position: int
     leader_epoch: int | None
     epoch_end: int | None = None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written_since", [0, 2, 9])
+def test_where_a_log_was_cut_off_is_known_however_long_it_is_now(
+    clusters: KafkaSandbox, tmp_path: Path, written_since: int
+) -> None:
+    with lossy_broker(tmp_path) as broker:
+        lossy, topic = LossySource(broker), create_topic(broker.servers, unique("orders"))
+        lossy.write(topic, "kept", 5)
+        lossy.mark(topic)
+        lossy.write(topic, "lost", 4)
+        lossy.lose()
+        if written_since:
+            lossy.write(topic, "new", written_since)
+        pipeline = make_pipeline(tmp_path, lossy.servers, clusters.target_servers, [topic])
+        with Cluster("source", {"bootstrap.servers": lossy.servers}) as source:
+            at = TopicPartition(topic, 0)
+            assert SourceLogs(pipeline, source).ends([at], {at: _Copied(9, 0)}).offsets == {at: 5}
 
 
 def test_what_cannot_be_asked_is_not_known_and_asked_again(

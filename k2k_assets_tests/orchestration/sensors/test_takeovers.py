@@ -22,9 +22,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pyte
 
 PER_SECOND = 50
 PATIENCE = 300.0
-# The goal is 2, and benchmarks/RESULTS.md has the figures. Tests run beside others, but a run that began only when the
-# other one had ended would take longer than this, with its start and that of its Spark.
-LONGEST_WAIT = 12.0
+# The goal is 2 seconds, and benchmarks/RESULTS.md has the figures. Tests run beside others; but a run that began only
+# when the other one had ended would take half as long as Dagster and the first run needed to start, for its own start
+# and that of its Spark.
+OF_THE_FIRST_START = 1 / 3
 LOCATION = "k2k_assets.definitions"
 
 
@@ -94,6 +95,7 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
         "K2K_PIPELINES": str(folder),
         "K2K_SENSORS": "running",
     }
+    began = time.time()
     dev = DagsterDev(tmp_path, environment, AssetNames(load_pipeline([path]).name))
     writer = SteadyWriter(clusters.source_servers, topic)
     try:
@@ -108,7 +110,7 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
                 dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 3, PATIENCE, "two more after a reload")
         waits = [waited for when, waited, _ in arrivals.read if when > caught_up]
         print(f"longest wait of {len(waits)} records: {max(waits):.2f} s")
-        assert max(waits) < LONGEST_WAIT
+        assert max(waits) < (caught_up - began) * OF_THE_FIRST_START
         read = [value for _, _, value in arrivals.read]
         assert read == writer.values[: len(read)], "each once, in order"
         assert dev.failed_runs() == []

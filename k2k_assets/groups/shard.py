@@ -22,6 +22,7 @@ frozen):
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -177,25 +178,27 @@ class Shard:
             Superseded: A newer mapper exists.
         """
         tried: dict[str, str] = {}
-        left = list(stuck.items())
+        left = deque(stuck.items())
         deadline = Deadline(min(RELEASE_SECONDS, self._timeout))
         while left and not (tried and deadline.expired()):
-            sent: list[str] = []
-            try:
-                producer = self._claimed()
-                call("beginning a transaction", producer.begin_transaction)
-                refusal: str | None = None
-                while left and refusal is None and not (sent and deadline.expired()):
-                    group, partition = left.pop(0)
-                    sent.append(group)
-                    at = KafkaTopicPartition(partition.topic, partition.partition, 0)
-                    refusal = self._send(producer, group, [[at]])
-                self._abort(producer)
-                tried |= dict.fromkeys(sent, "") | ({sent[-1]: refusal} if refusal is not None else {})
-            except (Restart, K2KError) as error:
-                sent = sent or [left.pop(0)[0]]
-                tried |= dict.fromkeys(sent, self._given_up(error))
+            tried |= self._released(left, deadline)
         return tried
+
+    def _released(self, left: deque[tuple[str, TopicPartition]], deadline: Deadline) -> dict[str, str]:
+        """Releases groups by one transaction, up to the first that is refused; takes them from `left`, one at least."""
+        found: dict[str, str] = {}
+        try:
+            producer = self._claimed()
+            call("beginning a transaction", producer.begin_transaction)
+            while left and not any(found.values()) and not (found and deadline.expired()):
+                group, (topic, partition) = left.popleft()
+                found[group] = ""
+                found[group] = self._send(producer, group, [[KafkaTopicPartition(topic, partition, 0)]]) or ""
+            self._abort(producer)
+        except (Restart, K2KError) as error:
+            names = found or [left.popleft()[0]]
+            return dict.fromkeys(names, self._given_up(error))
+        return found
 
     def _given_up(self, error: Exception) -> str:
         """Gives the producer up, whose state cannot be trusted any more; returns the error in words.

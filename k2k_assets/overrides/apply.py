@@ -243,16 +243,15 @@ def _decide(
     # What was copied of a former topic of the same name says nothing of the log of this one.
     copied = {tp: each.record for tp, each in facts.items() if each.record and not each.new_source}
     ends = logs.ends(copied, copied).offsets
-    return [decide_override(_with_log(facts[tp], ends.get(tp, NOT_KNOWN)), asked[tp], request) for tp in asked]
+    facts |= {tp: _with_log(facts[tp], ends.get(tp, NOT_KNOWN), record.position) for tp, record in copied.items()}
+    return [decide_override(facts[tp], asked[tp], request) for tp in asked]
 
 
-def _with_log(facts: PartitionFacts, end: int) -> PartitionFacts:
-    """Adds up to where the log of the source is the one that was copied (`SourceLogs.ends`)."""
-    if facts.record is None or facts.new_source:
-        return facts
+def _with_log(facts: PartitionFacts, end: int, position: int) -> PartitionFacts:
+    """Adds up to where the log of the source is the one that was copied up to a position (`SourceLogs.ends`)."""
     if end == NOT_KNOWN:
         return replace(facts, is_log_unknown=True)
-    return replace(facts, cut_off=end) if end < facts.record.position else facts
+    return replace(facts, cut_off=end) if end < position else facts
 
 
 def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> CommitLog:

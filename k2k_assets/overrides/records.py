@@ -118,8 +118,8 @@ def mapping_record(
     The mapping record stays when the commit record has been compacted away. A skipped range is covered without runs: no
     record of it is on the target, so positions in it translate to the next record. So is what a source holds between a
     cut-off and the position, in place of what was copied, and so are records whose copies the target has lost. A
-    position further back cancels the
-    mappings from there on; so does a position that replaces a lost one, because more may have been mapped.
+    position further back cancels the mappings from there on; so does a position that replaces a lost one, because more
+    may have been mapped.
     """
     skipped = override.skipped
     has_moved = bool(skipped) or override.before != override.position

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from k2k_assets.core.deadline import Deadline
@@ -105,9 +105,16 @@ class SourceLogs:
             if (record := copied.get(tp)) and record.leader_epoch is not None and tp in epochs
             if epochs[tp] != record.leader_epoch
         }
-        self._ask({tp: each for tp, each in asked.items() if self._answers.get(tp, (None, 0))[0] != each})
+        self._ask({tp: each for tp, each in asked.items() if not self._is_answered(tp, each)})
         known = {tp: self._answers[tp][1] if tp in self._answers else NOT_KNOWN for tp in asked}
         return LedOffsets({tp: min(end, known.get(tp, end)) for tp, end in ends.offsets.items()}, ends.offline)
+
+    def _is_answered(self, tp: TopicPartition, asked: _Asked) -> bool:
+        """Whether the last answer holds: a cut-off does, however long the log gets, until the leader is another one."""
+        if tp not in self._answers:
+            return False
+        before, end = self._answers[tp]
+        return before == asked or (end != _WHOLE and replace(before, position=asked.position) == asked)
 
     def _ask(self, asked: Mapping[TopicPartition, _Asked]) -> None:
         for tp in asked:

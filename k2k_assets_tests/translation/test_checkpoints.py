@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.live.live import Cut
-from k2k_assets.translation.checkpoints import checkpoint, checkpoint_back
+from k2k_assets.translation.checkpoints import TranslatedCheckpoint, checkpoint, checkpoint_back
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.translator import OffsetTranslator
@@ -55,26 +56,37 @@ def test_a_target_partition_without_a_leader_leaves_the_answer_incomplete(tmp_pa
     assert translated({T2: "no leader"}) == {T0: "1 exact", T1: "0 exact", T2: "None unknown"}
 
 
-def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_path: Path) -> None:
-    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
-    sources = [SourcePartition("c", "s", "sid", p) for p in range(2)]
+def _back(
+    folder: Path,
+    records: int,
+    read: Mapping[TopicPartition, int],
+    offline: Mapping[TopicPartition, str] | None = None,
+    log_ends: Sequence[int] | None = None,
+) -> TranslatedCheckpoint:
+    """The checkpoint back of who has read this much of each partition, of which as many records were copied."""
+    pipeline = make_pipeline(folder, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
+    sources = [SourcePartition("c", "s", "sid", at.partition) for at in read]
+    covered = (Covered(0, records),)
     maps = {
-        source: PartitionMap(source, 0, (Covered(0, 4),), {Target("t", "tid", p): RunTable.of([Run(0, 0, 4)])})
-        for p, source in enumerate(sources)
+        each: PartitionMap(each, 0, covered, {Target("t", "tid", each.partition): RunTable.of([Run(0, 0, records)])})
+        for each in sources
     }
-    offline = {TopicPartition("s", 1): "no leader"}
-    routes = Routes("c", {"s": "t"}, frozenset(), Standing({"s": "sid"}, {S0: 0}, offline), Standing({"t": "tid"}, {}))
+    there = Standing({"s": "sid"}, {S0: 0}, offline or {})
     known: Any = SimpleNamespace(
         pipeline=pipeline,
-        routes=routes,
-        cut=Cut({"t": "tid"}, {}, {T0: 4, T1: 4}, {}),
+        routes=Routes("c", {"s": "t"}, frozenset(), there, Standing({"t": "tid"}, {})),
+        cut=Cut({"t": "tid"}, {}, dict.fromkeys(read, records), {}),
         other_way=None,
         mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
         ensure_copied_to=lambda topic: ["s"],
         partitions_of=lambda topics: sources,
-        source_logs=lambda partitions: None,
+        source_logs=lambda partitions: log_ends and dict(zip(partitions, log_ends, strict=True)),
     )
-    found = checkpoint_back(cast("OffsetTranslator", known), {T0: 2, T1: 3})
+    return checkpoint_back(cast("OffsetTranslator", known), read)
+
+
+def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_path: Path) -> None:
+    found = _back(tmp_path, 4, {T0: 2, T1: 3}, offline={TopicPartition("s", 1): "no leader"})
     assert not found.complete
     rows = {row.partition: (row.offset, row.state) for row in found.partitions}
     assert rows == {S0: (2, "exact"), TopicPartition("s", 1): (None, "unknown")}
@@ -82,22 +94,5 @@ def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_
 
 def test_on_the_way_back_a_checkpoint_ends_where_the_source_was_cut_off(tmp_path: Path) -> None:
     """What has been written there since is read by nobody who has read copies of what was lost."""
-    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
-    sources = [SourcePartition("c", "s", "sid", p) for p in range(3)]
-    maps = {
-        source: PartitionMap(source, 0, (Covered(0, 9),), {Target("t", "tid", p): RunTable.of([Run(0, 0, 9)])})
-        for p, source in enumerate(sources)
-    }
-    routes = Routes("c", {"s": "t"}, frozenset(), Standing({"s": "sid"}, {S0: 0}), Standing({"t": "tid"}, {}))
-    known: Any = SimpleNamespace(
-        pipeline=pipeline,
-        routes=routes,
-        cut=Cut({"t": "tid"}, {}, {T0: 9, T1: 9, T2: 9}, {}),
-        other_way=None,
-        mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
-        ensure_copied_to=lambda topic: ["s"],
-        partitions_of=lambda topics: sources,
-        source_logs=lambda partitions: dict(zip(partitions, (4, 0, NOT_KNOWN), strict=True)),
-    )
-    found = checkpoint_back(cast("OffsetTranslator", known), {T0: 7, T1: 7, T2: 7})
+    found = _back(tmp_path, 9, {T0: 7, T1: 7, T2: 7}, log_ends=(4, 0, NOT_KNOWN))
     assert [(row.offset, row.state) for row in found.partitions] == [(4, "exact"), (0, "exact"), (None, "unknown")]

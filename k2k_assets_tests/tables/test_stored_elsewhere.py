@@ -51,6 +51,7 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline, monkey
     assert read_commit_log_table(spark, pipeline).count() == 0
 
 
+@pytest.mark.slow
 def test_who_is_slower_takes_nothing_away(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
@@ -71,7 +71,7 @@ def moved(pipeline: Pipeline, source: str, positions: dict[str, int], topic: str
         return check_groups(pipeline, result, *clusters)
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_each_range_is_judged_by_the_headers_of_its_time(
     clusters: KafkaSandbox, spark: SparkSession, make: Make, mode: str
 ) -> None:

@@ -23,11 +23,12 @@ from k2k_assets_tests.overrides.test_adopt import FITS, Migration
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import unique
 from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import MODES
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_all_checks_begin_where_it_was_adopted(
     clusters: KafkaSandbox, tmp_path: Path, capsys: Any, spark: SparkSession, mode: str
 ) -> None:

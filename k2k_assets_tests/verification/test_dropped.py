@@ -28,7 +28,7 @@ from k2k_assets_tests.support.brokers.raw_records import produce_raw
 from k2k_assets_tests.support.copies.both_ways import MARKER, OneWay, both_ways, marks, settle, write_some
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline, write_pipeline
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
@@ -59,7 +59,7 @@ def ensure_groups_are_exact(way: OneWay, topic: str) -> None:
     assert {group: each.summary for group, each in found.items() if not each.passed} == {}
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
+@MODES
 def test_checks_and_groups_know_what_was_dropped_in_both_directions(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def _of_group(pipeline: Pipeline, group: str) -> Verdict:
         return check_groups(pipeline, result, source, target)[group]
 
 
+@pytest.mark.slow
 def test_a_range_that_was_skipped_by_hand_is_shown_and_no_fault(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -36,7 +36,7 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     mapping_records,
 )
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +56,7 @@ def pipeline_for(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_markers_aborted_records_and_empty_partitions_leave_no_lag(
     clusters: KafkaSandbox, tmp_path: Path, mode: str
 ) -> None:

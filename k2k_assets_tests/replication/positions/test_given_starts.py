@@ -12,7 +12,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_records, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import commit_records, copy, dying_first
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ class World:
         return found
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 @pytest.mark.parametrize(
     ("start", "copied"),
     [

@@ -11,13 +11,13 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, topics, unique
 from k2k_assets_tests.support.copies.copying import copy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize("permitted", [True, False], ids=["asked", "not permitted to ask"])
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_transaction_time_out_that_the_target_does_not_take(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, permitted: bool
 ) -> None:
@@ -46,7 +46,7 @@ def test_a_transaction_time_out_that_the_target_does_not_take(
     assert not permitted or topic not in topics(clusters.target_servers), "before anything was created"
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_each_client_goes_by_its_own_section(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     """`common` leads nowhere here: what copies and keeps the books has its address from the sections of the clients."""
     topic, group = create_topic(clusters.source_servers, unique("sections")), unique("k2k")

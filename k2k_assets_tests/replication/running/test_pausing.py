@@ -28,7 +28,7 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     in_processes,
 )
-from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, write_pipeline
 from k2k_assets_tests.support.copies.tool import run_tool
 
 # All records differ.
@@ -97,7 +97,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path, capsys: Any) -> Callable[[str],
     return lambda mode: Fixture(clusters, tmp_path, mode, capsys)
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_running_copy_leaves_a_paused_topic_out_and_goes_on_with_it(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_running_copy_leaves_a_paused_topic_out_and_goes_on_with_it(
     assert running.outcome.stopped == {}
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_pause_outlives_restarts_and_a_run_with_an_end_does_not_wait_for_it(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
@@ -148,7 +148,7 @@ def test_a_pause_outlives_restarts_and_a_run_with_an_end_does_not_wait_for_it(
     fixture.assert_all_copied()
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_an_instance_whose_topics_are_all_paused_stays_and_holds_its_claims(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
@@ -171,7 +171,7 @@ def _is_refused(fixture: Fixture) -> bool:
     return code == 3 and "has not released" in said
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_newer_instance_takes_a_paused_topic_over_and_leaves_it_out(
     make: Callable[[str], Fixture], mode: str
 ) -> None:
@@ -209,7 +209,7 @@ def _holder_above(fixture: Fixture, older: int) -> int | None:
     return max(holders) if len(claims) == 4 and len(holders) == 1 and min(holders) > older else None
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_slots_that_are_killed_while_a_topic_is_paused_or_resumed(make: Callable[[str], Fixture], mode: str) -> None:
     fixture = make(mode)
     fixture.write(fixture.held, 200)

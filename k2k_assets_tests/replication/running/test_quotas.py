@@ -15,7 +15,7 @@ from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.brokers.kio_messages import schema_of
 from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content, copy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.model_broker.asking import Asking
 from k2k_assets_tests.support.suite.storms import in_storms
 
@@ -48,7 +48,7 @@ def _alter(servers: str, client: str, rates: Mapping[str, int], *, remove: bool)
     assert not answered.error_code, answered
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("form", ["batches", *in_storms(("records",))])
 def test_a_copy_that_is_slowed_down_by_quotas_goes_on_without_a_restart(

@@ -12,7 +12,7 @@ from k2k_assets.transport.librdkafka.at_least_once_sink import AtLeastOnceSink
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.brokers.proxy import Proxy
 from k2k_assets_tests.support.copies.copying import assert_exact_mappings, copy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.proof.verifying import ID, verify
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,7 @@ RATE = 2_000_000
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_what_is_too_much_for_one_transaction_goes_in_several(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

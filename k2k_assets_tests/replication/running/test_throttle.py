@@ -19,7 +19,7 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     dying_first,
 )
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.takeovers import held_by
 
 pytestmark = pytest.mark.integration
@@ -37,7 +37,7 @@ def records(count: int, size: int) -> list[Record]:
     return [Record(b"%06d" % n, b"%06d" % n + bytes(size - 12)) for n in range(count)]
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_the_slots_of_a_pipeline_share_its_limit(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     topic = create_topic(clusters.source_servers, unique("slow"), 4)
     for partition in range(4):
@@ -51,7 +51,7 @@ def test_the_slots_of_a_pipeline_share_its_limit(clusters: KafkaSandbox, tmp_pat
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_slow_topic_does_not_hold_up_the_others(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     slow, fast = (create_topic(clusters.source_servers, unique(name)) for name in ("slow", "fast"))
     produce(clusters.source_servers, slow, records(200, 1000))
@@ -74,7 +74,7 @@ def _copied(running: Running, topic: str) -> int:
     return sum(p.records for tp, p in partitions.items() if tp.topic == topic)
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_whoever_waits_long_for_tokens_stays_alive(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -98,7 +98,7 @@ def test_whoever_waits_long_for_tokens_stays_alive(
     assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 4
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_newer_instance_takes_over_from_one_that_waits_for_tokens(
     clusters: KafkaSandbox, tmp_path: Path, mode: str
 ) -> None:

@@ -21,10 +21,10 @@ from k2k_assets_tests.support.brokers.kafka import (
     unique,
 )
 from k2k_assets_tests.support.copies.copying import Running, copy
+from k2k_assets_tests.support.copies.pipelines import MODES
 from k2k_assets_tests.support.copies.transformed import assert_transformed, order, transforming
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
 BAD = Record(b"k", b"no JSON")
 
 

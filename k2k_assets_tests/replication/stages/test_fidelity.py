@@ -14,7 +14,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, create_topic, produce, read_all, send, unique
 from k2k_assets_tests.support.copies.copying import assert_same_content, copy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ def write_compressed(servers: str, topic: str, codec: str, records: list[Any]) -
     send(client, topic, records, 0)
 
 
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_odd_records_large_records_and_all_codecs(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     odd = create_topic(source, unique("odd"), 2, ANY_TIME)

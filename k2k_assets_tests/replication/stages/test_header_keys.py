@@ -13,6 +13,7 @@ from k2k_assets_tests.replication.stages.test_fidelity import pipeline_for
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.brokers.raw_records import produce_raw
 from k2k_assets_tests.support.copies.copying import Running, assert_same_content, copy
+from k2k_assets_tests.support.copies.pipelines import MODES
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +22,7 @@ NOT_UTF8 = [(b"good", b"1"), (b"\xff\xfe", b"2"), (b"behind", None)]
 
 @pytest.mark.slow
 @pytest.mark.librdkafka
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_a_header_key_that_is_not_utf8_stops_its_topic(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     bad, good = (create_topic(source, unique(name), 2) for name in ("bad", "good"))

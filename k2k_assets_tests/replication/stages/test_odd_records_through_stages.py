@@ -13,11 +13,10 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.replication.stages.test_fidelity import ANY_TIME, CODECS, ODD_RECORDS, write_compressed
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import commit_records, copy, dying_first
-from k2k_assets_tests.support.copies.pipelines import NEVER_TIMED_OUT
+from k2k_assets_tests.support.copies.pipelines import MODES, NEVER_TIMED_OUT
 from k2k_assets_tests.support.copies.transformed import assert_transformed, transforming
 
 pytestmark = pytest.mark.integration
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
 
 _FUNCTIONS = """
 import pyarrow as pa

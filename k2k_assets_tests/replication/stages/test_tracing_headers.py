@@ -11,7 +11,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import Headers, ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import assert_exact_mappings, copy, dying_first
-from k2k_assets_tests.support.copies.pipelines import make_pipeline, of_small_transactions
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline, of_small_transactions
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +48,7 @@ def traced(record: ReadRecord, pipeline: Pipeline, own: bool = True) -> tuple[ob
 
 
 @pytest.mark.parametrize("own", ["enabled", "disabled"])
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_odd_headers_keep_order_and_duplicates_and_the_added_ones_come_last(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, own: str
 ) -> None:
@@ -99,7 +99,7 @@ def test_one_by_one_under_names_of_ones_own_from_several_partitions_into_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 @pytest.mark.parametrize(("step", "occurrence"), [("write", 2), ("settle", 2), ("commit", 3)])
 def test_killed_and_run_again(clusters: KafkaSandbox, tmp_path: Path, mode: str, step: str, occurrence: int) -> None:
     """Each record says where it came from, also the second copies of at-least-once."""

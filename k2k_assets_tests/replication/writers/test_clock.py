@@ -12,7 +12,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
 from k2k_assets_tests.support.copies.copying import commit_records, copy
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.memory.clock import Clock, going_by
 from k2k_assets_tests.support.proof.verifying import verify
 
@@ -44,7 +44,7 @@ def make(clusters: KafkaSandbox, tmp_path: Path) -> Callable[[str, str], Pipelin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_jumps_between_and_during_runs(
     clusters: KafkaSandbox, make: Callable[[str, str], Pipeline], clock: Clock, mode: str
 ) -> None:

@@ -36,7 +36,7 @@ from k2k_assets.transport.librdkafka import transport as librdkafka_transport
 from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, create_topic, delete_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_same_content, commit_records, copy, in_threads
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.slot_processes import SlotProcesses
 from k2k_assets_tests.support.copies.takeovers import (
     Flow,
@@ -148,7 +148,7 @@ def has_begun(clusters: KafkaSandbox, pipeline: Pipeline, newest: int) -> bool:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_an_instance_that_stands_by_and_slots_that_have_no_partition_do_no_harm(
     clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, mode: str
 ) -> None:
@@ -245,7 +245,7 @@ def test_what_a_run_with_an_end_lets_go_of_slot_by_slot_is_taken_at_once(
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_an_instance_that_loses_a_worker_keeps_what_it_has(
     clusters: KafkaSandbox, tmp_path: Path, claimed_ids: list[str], start: Start, mode: str
 ) -> None:

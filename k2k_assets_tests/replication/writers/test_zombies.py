@@ -22,7 +22,7 @@ from k2k_assets.transport.interface import Sink
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, end_offsets, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.slot_processes import Misfortune, SlotProcesses
 from k2k_assets_tests.support.copies.steps import WrappedSink, sinks_wrapped
 from k2k_assets_tests.support.copies.takeovers import assignment_records, parsed
@@ -186,7 +186,7 @@ class Meeting(WrappedSink):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@MODES
 def test_two_attempts_of_one_slot_at_once(clusters: KafkaSandbox, make: Make, topic: str, mode: str) -> None:
     """As a scheduler does that takes a slow task for a dead one: the earlier attempt fails, the other one counts."""
     pipeline, everybody = make(mode), threading.Barrier(2 * PARTITIONS)

@@ -17,8 +17,9 @@ NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 """Producer settings: far longer than any test may take. What a dead slot left open is aborted by whoever comes after
 it, or never."""
 
-MODES = pytest.mark.parametrize("mode", ["enabled", "disabled"], ids=["exactly once", "at least once"])
-"""`features.exactlyOnce` of a test that holds in both delivery modes."""
+_AT_LEAST_ONCE = pytest.param("disabled", marks=pytest.mark.slow, id="at least once")
+MODES = pytest.mark.parametrize("mode", [pytest.param("enabled", id="exactly once"), _AT_LEAST_ONCE])
+"""`features.exactlyOnce` of a test that both delivery modes pass, one of them in `make test-all`."""
 
 
 def of_small_transactions(batch_size: int) -> dict[str, Any]:

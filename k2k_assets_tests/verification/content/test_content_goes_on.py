@@ -65,6 +65,7 @@ def _until_all_is_seen(world: World) -> Verdict:
     raise AssertionError(f"not all of it was looked at: {verdict}")
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_the_verified_position_and_sees_all_in_bounded_time(world: World) -> None:
     _copied(world, 0, 260)
     first = world.verdict("content")
@@ -115,6 +116,7 @@ def _mend(world: World, offset: int) -> None:
     world.hand.commit(world.topic, 410)
 
 
+@pytest.mark.slow
 def test_an_older_fault_is_found_by_a_second_look(world: World) -> None:
     sample = looks({0: Unverified(fresh=[Covered(0, 300)])}, None, seed=1)[0].first
     hidden = next(n for n in range(300) if not any(start <= n < end for start, end in sample))
@@ -140,6 +142,7 @@ def test_what_was_copied_anew_is_not_taken_for_verified(world: World) -> None:
     assert [offender.source_offset for offender in verdict.offenders] == [77]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubt", ["index", *in_storms(("settings",), ("file",))])
 def test_a_doubt_has_it_begin_anew(world: World, doubt: str) -> None:
     _copied(world, 0, 260)

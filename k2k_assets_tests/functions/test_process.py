@@ -17,6 +17,7 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.functions import crash_limit
 from k2k_assets.functions.answers import (
     FunctionCrashed,
     FunctionCrashesOften,
@@ -304,11 +305,14 @@ def test_an_import_that_does_not_end_is_ended_in_time_and_spoils_no_other(spoile
         assert list(process.call_of(2)(records()).rows) == [0, 1, 2]
 
 
-def test_a_function_that_ends_its_process_again_and_again_is_told_once(made: Any) -> None:
+def test_a_function_that_ends_its_process_again_and_again_is_told_once(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crash_limit, "MOST_CRASHES_OF_A_TOPIC", most := 4)
     process = made("leaves", "same")
     process._limit = CrashLimit()
-    for number in range(1, 2 * MOST_CRASHES_OF_A_TOPIC + 1):
-        often = number % MOST_CRASHES_OF_A_TOPIC == 0
+    for number in range(1, 2 * most + 1):
+        often = number % most == 0
         with pytest.raises(FunctionCrashesOften if often else FunctionCrashed, match="exit code 3"):
             process.call_of(0)(records())
         if number == 2:

@@ -88,7 +88,7 @@ def check_content(
     tally = Tally()
     if proven.pieces:
         _add_proven(spark, index, plan, proven, tally)
-    for pieces, seconds in ((plan.first, _FIRST_SECONDS * SECONDS), (plan.second, SECONDS)):
+    for pieces, seconds in _looks(plan):
         for some in rounds(pieces):
             if tally.pieces and time.monotonic() - started > seconds:
                 break
@@ -96,6 +96,17 @@ def check_content(
     tally.note_left(plan.first, plan.second)
     verified, trouble = _note(notes, known, plan, tally)
     return content_verdict(plan, tally, verified, trouble, bool(index.manifest.mapped), proven)
+
+
+def _looks(plan: Comparison) -> list[tuple[list[ComparedPiece], float]]:
+    """Pieces in turn, with the seconds after which no further round is begun.
+
+    What fits into one round is one look: a round costs seconds of Spark, however few its records are.
+    """
+    everything = [*plan.first, *plan.second]
+    if len(list(rounds(everything))) <= 1:
+        return [(everything, SECONDS)]
+    return [(plan.first, _FIRST_SECONDS * SECONDS), (plan.second, SECONDS)]
 
 
 def _note(
@@ -166,9 +177,8 @@ def _compare(
     properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
     facets, payloads = words_of(piece.schemas for piece in some), payloads_of(pipeline, "target")
     on_target = digests(spark, properties, plan.target.readable(wanted, gap=_NEAR), payloads, facets).cache()
-    # Both are read before the watermarks are asked for: what retention removes meanwhile must count as gone.
-    on_source.count()
-    on_target.count()
+    # One job reads both, before the watermarks are asked for: what retention removes meanwhile must count as gone.
+    on_source.unionByName(on_target).count()
     limits = [*plan.source.limits(topics), *plan.target.limits({span.target_topic for span in spans})]
     compared = compare(pairs_of(every), on_source, on_target, spark.createDataFrame(limits, LIMITS))
     outcome = _without_skipped(spark, compared, plan).cache()

@@ -76,7 +76,7 @@ class RunningFunctions:
         is_importing = bool(self._asked)
         before = self._size()
         with suppress(OSError):
-            os.kill(self._process.pid, child.STACK_SIGNAL)
+            self._process.send_signal(child.STACK_SIGNAL)
         deadline, known = time.monotonic() + _STACK_SECONDS, before
         while time.monotonic() < deadline:
             time.sleep(0.02)

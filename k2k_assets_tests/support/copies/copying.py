@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -140,6 +141,15 @@ class Running:
         self._abandoned.set()
 
 
+def kill_living(worker: BaseProcess) -> None:
+    """SIGKILL to a child of the fork server.
+
+    If it has died and was not asked for since, its id may be that of another process by now, and `kill` does not look.
+    """
+    if worker.is_alive():
+        worker.kill()
+
+
 def in_processes() -> tuple[Runner, Callable[[], None]]:
     """A runner whose slots are processes, and what kills all of them by SIGKILL."""
     workers: list[Any] = []
@@ -160,7 +170,7 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
     def kill() -> None:
         assert started.wait(30), "no slot has started"
         for worker in workers:
-            worker.kill()
+            kill_living(worker)
 
     return run, kill
 
@@ -206,7 +216,7 @@ def dying_first(step: str, occurrence: int, transport: str | None = None) -> Run
             worker.join(60)
         died = [worker.exitcode for worker in workers]
         for worker in workers:
-            worker.kill()
+            kill_living(worker)
         assert -signal.SIGKILL in died, f"no slot died at {step} {occurrence}: {died}"
         raise RuntimeError(f"slots died: {died}")
 

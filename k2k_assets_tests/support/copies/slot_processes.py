@@ -18,7 +18,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.spark.slot_task import _end_with_parent, _log_to_stderr
 from k2k_assets_tests.support.brokers.kafka import SECONDS
-from k2k_assets_tests.support.copies.copying import DyingSink
+from k2k_assets_tests.support.copies.copying import DyingSink, kill_living
 from k2k_assets_tests.support.copies.unlucky import NONE, Mishap, copy_unluckily
 
 # Quick to start, because it is forked from a process that has imported everything and has no threads.
@@ -90,7 +90,7 @@ class SlotProcesses:
     def end(self) -> None:
         """Kills what is left."""
         for worker in self.workers:
-            worker.kill()
+            kill_living(worker)
             worker.join(10)
 
     def _frozen(self) -> list[psutil.Process]:

@@ -103,6 +103,7 @@ def test_a_broker_that_ends_while_it_starts_is_shown_in_its_own_words(broker: Br
     state.write_text(kept)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_port_that_was_taken_since_it_was_drawn_is_replaced_until_clients_know_it(tmp_path: Path) -> None:
     broker = Broker("source", tmp_path)
@@ -121,6 +122,7 @@ def test_a_port_that_was_taken_since_it_was_drawn_is_replaced_until_clients_know
         broker.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_another_broker_at_the_port_is_not_taken_for_this_one(clusters: KafkaSandbox, tmp_path: Path) -> None:
     broker = Broker("source", tmp_path)

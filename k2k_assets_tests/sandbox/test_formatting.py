@@ -17,6 +17,7 @@ def _ids(data: Path) -> dict[str, str]:
     return dict(line.split("=") for line in lines if not line.startswith("#"))
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_it_is_as_the_tool_makes_it_and_a_broker_starts_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "jars"

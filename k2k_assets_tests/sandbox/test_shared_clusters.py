@@ -27,6 +27,7 @@ with shared_clusters(Path(sys.argv[1])) as clusters:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_they_live_for_as_long_as_anybody_uses_them(tmp_path: Path) -> None:
     users = [_user(tmp_path) for _ in range(2)]

@@ -116,7 +116,7 @@ def test_a_function_that_does_not_return_in_time_stops_its_topic_and_no_other(
     ("way", "words"),
     [
         ("raise", "ModuleNotFoundError: No module named 'no_such_module_of_a_user'"),
-        ("exit", "its process ended 3 times in a row (exit code 3)"),
+        pytest.param("exit", "its process ended 3 times in a row (exit code 3)", marks=pytest.mark.slow),
         ("segfault", "its process ended 3 times in a row (SIGSEGV)"),
     ],
 )
@@ -148,6 +148,7 @@ def test_a_module_that_cannot_be_imported_stops_its_topics_and_no_other(
     assert module not in sys.modules
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("way", ["sleep", pytest.param("search", marks=pytest.mark.storm)])
 def test_a_copy_ends_in_time_while_an_import_hangs_and_other_topics_are_copied(
@@ -331,6 +332,7 @@ def test_other_topics_of_the_slot_are_copied_on_while_a_function_hangs(
     assert [r.value for r in read_all(clusters.target_servers, other)] == [*values(10), *values(20) * 3]
 
 
+@pytest.mark.slow
 @MODES
 def test_a_slow_function_and_the_other_topics_of_its_slot_both_get_on(
     clusters: KafkaSandbox, tmp_path: Path, mode: str

@@ -83,6 +83,7 @@ def test_it_goes_on_from_the_verified_position_and_sees_all_in_bounded_time(worl
     assert verdict.counts["verified_to_the_end"] == 1
 
 
+@pytest.mark.slow
 def test_a_fault_in_what_is_new_is_found_at_once_and_stays_until_it_is_verified_good(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
@@ -18,7 +19,7 @@ from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.writing.at_least_once_sink import AtLeastOnceBatchSink
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
-from k2k_assets_tests.support.brokers.kafka import create_topic, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, read_all, unique
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.brokers.proxy import Fault, Proxy, Trouble
 from k2k_assets_tests.support.memory.fake_records import ListRecords
@@ -111,4 +112,5 @@ def test_a_request_that_is_cut_off_loses_nothing_and_comes_to_nothing_later(
             if trouble is Trouble.LOST:
                 proxy.let_through(fault)
                 assert copy.written() == found
-            assert copy.committed()[0] == COMMITS * RECORDS
+            # The marker of the last transaction may come after the answer that it is decided.
+            wait_until(lambda: copy.committed()[0] == COMMITS * RECORDS, SECONDS, "the last position to be visible")

@@ -62,6 +62,10 @@ class Copy:
         found = [json.loads(record.value or b"") for record in read_all(self.servers, self.positions)]
         return (found[-1][0], ProducerIdentity(*found[-1][1])) if found else (0, None)
 
+    def await_committed(self, position: int) -> None:
+        """The marker of a transaction may come after the answer that it is decided."""
+        wait_until(lambda: self.committed()[0] == position, SECONDS, f"position {position} to be visible")
+
     def written(self) -> list[int]:
         return [int((record.value or b"")[1:]) for record in read_all(self.servers, self.records)]
 
@@ -112,5 +116,4 @@ def test_a_request_that_is_cut_off_loses_nothing_and_comes_to_nothing_later(
             if trouble is Trouble.LOST:
                 proxy.let_through(fault)
                 assert copy.written() == found
-            # The marker of the last transaction may come after the answer that it is decided.
-            wait_until(lambda: copy.committed()[0] == COMMITS * RECORDS, SECONDS, "the last position to be visible")
+            copy.await_committed(COMMITS * RECORDS)

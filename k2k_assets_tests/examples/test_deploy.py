@@ -42,6 +42,7 @@ def _manifests(kind: str) -> Iterator[dict[str, Any]]:
 # -- Compose --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", [name for name, one in _compose()["services"].items() if one["image"] == "k2k-assets"])
 def test_a_service_of_compose_runs_a_command_that_is_there(name: str) -> None:
     command = _compose()["services"][name]["entrypoint"]

@@ -35,6 +35,8 @@ from k2k_assets.transport.arrow_records import arrow_records
 from k2k_assets_tests.support.brokers.kafka import unique
 from k2k_assets_tests.support.memory.clock import FakeClock
 
+pytestmark = pytest.mark.processes
+
 CODE = """
 import ctypes, os, re, signal, sys, time
 import pyarrow as pa

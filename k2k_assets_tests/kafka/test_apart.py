@@ -32,6 +32,8 @@ from k2k_assets.permissions.granted import is_restricted
 from k2k_assets_tests.support.brokers.kafka import SECONDS
 from k2k_assets_tests.support.brokers.scripted_broker import CLUSTER_ID, ScriptedBroker
 
+pytestmark = pytest.mark.processes
+
 Fetch = Callable[[Cluster, list[str]], Fetched]
 
 

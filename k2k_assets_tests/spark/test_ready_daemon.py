@@ -15,6 +15,8 @@ import pytest
 
 from k2k_assets.spark.ready_daemon import MODULE, VARIABLE, ReadyDaemon
 
+pytestmark = pytest.mark.processes
+
 
 @contextmanager
 def asked(address: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 # Sixteen threads that hold memory at the same time, as the clients' threads do; prints how many arenas there are then.
 _SCRIPT = """
 import ctypes, re, sys, tempfile, threading

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 # The imports of a start before it starts Java, and all of its imports.
 _LIGHT = "import k2k_assets.cli.main, k2k_assets.cli.commands.start"
 _ALL = f"""

@@ -19,6 +19,8 @@ from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, WORDS, inte
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.dagster.errors import errors_in, frames_of
 
+pytestmark = pytest.mark.processes
+
 OURS = "k2k_assets"
 CANCELING = {"canceling": "yes"}
 

@@ -15,6 +15,8 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.orchestration.runs.run_process import PROCESS_TAG, is_gone, is_there, process_tags
 
+pytestmark = pytest.mark.processes
+
 _RUN, _OTHER = "a-run", "another-run"
 _TELL = f"""
 import json

@@ -11,6 +11,8 @@ from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.verification.content.expected_changes import ChangeRules, Changes
 from k2k_assets_tests.support.copies.unruly import function_beside
 
+pytestmark = pytest.mark.processes
+
 AT = TopicPartition("orders", 0)
 
 

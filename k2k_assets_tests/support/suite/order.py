@@ -21,6 +21,8 @@ _OWN_CLUSTERS = "pytest.mark.own_clusters"
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
     "k2k_assets_tests/verification": "spark of the checks",
+    "k2k_assets_tests/verification/content/test_content_goes_on.py": "spark of the checks through stages",
+    "k2k_assets_tests/verification/content/test_unmapped.py": "spark of the checks through stages",
     **{
         f"k2k_assets_tests/verification/test_{name}.py": "spark of the checks through stages"
         for name in ("added_headers", "adopted", "dropped", "group_both_ways", "transformed")
@@ -31,6 +33,7 @@ _BY_ONE_WORKER = {
     },
     "k2k_assets_tests/mapping/index": "spark of the assets",
     "k2k_assets_tests/mapping/live/test_live.py": "spark of the assets",
+    "k2k_assets_tests/tables": "spark of the assets",
     "k2k_assets_tests/translation": "spark of the assets",
 }
 

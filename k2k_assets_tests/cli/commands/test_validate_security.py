@@ -63,6 +63,7 @@ def test_kerberos(tmp_path: Path, capsys: pytest.CaptureFixture[str], properties
     assert "SCRAM" in words or "sasl.kerberos.keytab" in words
 
 
+@pytest.mark.processes
 def test_the_command_that_converts_a_jks_key_store_makes_one_that_works(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

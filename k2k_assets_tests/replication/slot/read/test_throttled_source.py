@@ -101,7 +101,7 @@ def test_a_client_fetches_ahead_no_more_than_its_limit_lets_through() -> None:
 
 
 def test_a_session_that_begins_anew_gets_nothing_more() -> None:
-    harness = Harness({"bytesPerSecond": 100 * SIZE}, {"a": 1})
+    harness = Harness({"bytesPerSecond": 100 * SIZE}, {"a": 1}, records=1000)
     began = harness.clock.now
     for _ in range(50):
         harness.assign(A)

@@ -371,6 +371,21 @@ def test_a_deleted_target_topic_is_named(world: World) -> None:
     assert verdicts["content"].judgement is Judgement.WARNED
 
 
+def test_a_stranger_among_copies_is_none_though_a_former_topic_had_one_there(world: World) -> None:
+    world.source()
+    world.target()
+    world.mapped((0, 0, 10))
+    delete_topic(world.clusters.target_servers, world.topic)
+    create_topic(world.clusters.target_servers, world.topic)
+    later = [record._replace(timestamp=NOW + n) for n, record in enumerate(RECORDS)]
+    world.source(later)
+    world.target([*later[:5], Record(b"of", b"a stranger", [], NOW), *later[5:]])
+    world.hand.mapping(world.topic, (10, 20), [(10, 0, 5), (15, 6, 5)], generation=2)
+    world.hand.commit(world.topic, 20, records=10)
+    verdict = world.verdict("content")
+    assert verdict.counts["unmapped_on_target"] == 1, verdict
+
+
 def test_a_topic_that_was_retired_on_both_sides_is_none_of_todays(world: World) -> None:
     world.source()
     world.target()

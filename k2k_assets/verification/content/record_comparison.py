@@ -130,18 +130,23 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     as_settings_say = (~F.col("headers") | same_headers) & (~F.col("timestamps") | same_time)
     source_gone = F.col("source_compacted") | (F.col("source_offset") < F.col("source_low"))
     target_gone = F.col("target_compacted") | (at < F.col("target_low"))
+    no_leader = {
+        side: F.col(f"{side}_compacted").isNotNull() & F.col(f"{side}_low").isNull() for side in ("source", "target")
+    }
+    is_unled = (original.isNull() & no_leader["source"]) | (copy.isNull() & no_leader["target"])
     # A range that was left out may hold offsets without any record.
     return joined.where(rule.isNull() | original.isNotNull()).withColumn(
         "outcome",
         F.when(must_drop == rule, DROPPED)
         .when(rule.isNotNull(), DROPPED_WRONGLY)
         .when(at.isNull(), NOT_COPIED)
-        .when(F.col("target_high").isNull(), GONE)  # the target topic was deleted or created anew
+        .when(F.col("target_compacted").isNull(), GONE)  # the target topic was deleted or created anew
         .when(at >= F.col("target_high"), BEYOND)
         .when(must_drop.isNotNull() & F.col("noted"), NOT_DROPPED)
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
         .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
+        .when(is_unled, HIDDEN)
         .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HIDDEN)
         .when(copy.isNull() & ~target_gone, NO_TARGET)
         .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted record, read uncommitted then

@@ -13,7 +13,7 @@ from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.verification.content.sampling import joined
 
-Limit = tuple[str, str, str, int, int, int, int, bool]
+Limit = tuple[str, str, str, int, int | None, int, int | None, bool]
 LIMITS = (
     "side string, topic string, topic_id string, partition int, low long, stable long, high long, compacted boolean"
 )
@@ -38,21 +38,24 @@ class Side:
     latest: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def limits(self, topics: Collection[str]) -> list[Limit]:
-        """The present watermarks of topics, one row for each partition, columns `LIMITS`."""
-        low, high, _ = ranges_where_led(self.cluster, [tp for tp in self.stable if tp.topic in topics], "latest")
+        """The present watermarks of topics, one row for each partition, columns `LIMITS`.
+
+        They are null where a partition has lost its leader since the planning: what lies there cannot be judged now.
+        """
+        partitions = [tp for tp in self.stable if tp.topic in topics]
+        low, high, _ = ranges_where_led(self.cluster, partitions, "latest")
         return [
             (
                 self.cluster.role,
                 tp.topic,
                 self.topics[tp.topic].topic_id,
                 tp.partition,
-                low[tp],
-                stable,
-                high[tp],
+                low.get(tp),
+                self.stable[tp],
+                high.get(tp),
                 tp.topic in self.compacted,
             )
-            for tp in high
-            for stable in [self.stable[tp]]
+            for tp in partitions
         ]
 
     def readable(

@@ -14,7 +14,7 @@ from k2k_assets.verification.content.unmapped import Span
 from k2k_assets.verification.content.verified import Compared
 from k2k_assets.verification.verdict import SHOWN, Offender
 
-EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "hidden by an open transaction", "skipped by hand"
+EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "cannot be read now", "skipped by hand"
 OTHER = "copied under settings that were not noted"
 DROPPED = "left out by a rule"
 NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER, DROPPED)
@@ -93,9 +93,11 @@ class Tally:
         for each in counts:
             self.counted[each.outcome] += each.records
             compared = self.compared[TopicPartition(each.topic, each.partition)]
-            compared.is_hidden |= each.outcome == HIDDEN
-            if each.outcome not in NO_FAULT:
-                compared.bad.append(Covered(each.first, each.last + 1))
+            reach = Covered(each.first, each.last + 1)
+            if each.outcome == HIDDEN:
+                compared.hidden.append(reach)
+            elif each.outcome not in NO_FAULT:
+                compared.bad.append(reach)
 
     def add_unmapped(self, found: Sequence[tuple[Span, int]], pieces: Sequence[ComparedPiece]) -> None:
         """Adds target records that are the copy of no source record.

@@ -96,7 +96,7 @@ class Compared:
         first_left: Number of pieces of `Look.first` that were not compared, because time ran out.
         second_left: Number of pieces of `Look.second` that were not compared.
         bad: Ranges that are wrong.
-        is_hidden: Whether some records cannot be read yet, because of an open transaction.
+        hidden: Ranges with records that cannot be read now: behind an open transaction, or without a leader.
         last_before: The last mapped record below each source offset of `asked_for`.
     """
 
@@ -104,7 +104,7 @@ class Compared:
     first_left: int = 0
     second_left: int = 0
     bad: list[Covered] = field(default_factory=list)
-    is_hidden: bool = False
+    hidden: list[Covered] = field(default_factory=list)
     last_before: dict[int, MappedRecord] = field(default_factory=dict)
 
     @property
@@ -133,12 +133,14 @@ def updated(known: Verified, newest: Verified, look: Look, readable: Ranges, com
     if not compared.ranges:
         return newest
     found = intersection(union(compared.bad), compared.done)
-    bad = _few([*outside(newest.bad, compared.done), *found])
+    # What cannot be read now is no proof that what was wrong is right.
+    judged = outside(compared.done, union(compared.hidden))
+    bad = _few([*outside(newest.bad, judged), *found])
     is_complete = not compared.first_left
     if compared.bad or (is_complete and _is_replaced(known, compared)):
         return Verified(bad=bad, turn=turn)
     noted: dict[str, object] = {"bad": bad, "turn": turn}
-    if not compared.is_hidden:
+    if not compared.hidden:
         noted["seen"] = _largest([*(known.seen if known.last else ()), *compared.done])
         if is_complete:
             noted |= {"position": readable[-1].end, "last": compared.last_before.get(readable[-1].end)}

@@ -72,7 +72,7 @@ def test_faults_and_what_is_held_are_told_of_their_partitions() -> None:
     )
     assert tally.faults == 2
     assert (tally.compared[ONE].bad, tally.compared[OTHER].bad) == ([Covered(40, 61)], [])
-    assert (tally.compared[ONE].is_hidden, tally.compared[OTHER].is_hidden) == (False, True)
+    assert [bool(tally.compared[each].hidden) for each in (ONE, OTHER)] == [False, True]
 
 
 def test_records_that_nothing_is_mapped_to_make_their_piece_bad_where_nobody_else_may_write() -> None:

@@ -198,9 +198,19 @@ def test_what_cannot_be_read_yet_holds_the_position_back() -> None:
     readable = [Covered(0, 120)]
     known = copy.verified.within(readable)
     look = looks({0: known.unverified(readable)}, None, 0)[0]
-    compared = Compared(list(look.first), is_hidden=True, last_before=_last(known))
+    compared = Compared(list(look.first), hidden=[Covered(99, 100)], last_before=_last(known))
     after = updated(known, known, look, readable, compared, 9)
     assert (after.position, after.seen, after.turn) == (100, (Covered(0, 100),), 9)
+
+
+def test_what_was_wrong_and_cannot_be_read_now_is_still_wrong() -> None:
+    readable, wrong, others = [Covered(0, 100)], Covered(10, 13), Covered(50, 60)
+    known = Verified(bad=(wrong, others))
+    look = looks({0: known.unverified(readable)}, None, 0)[0]
+    after = updated(known, known, look, readable, Compared(readable, hidden=[Covered(11, 12)]), 1)
+    assert after.bad == (Covered(11, 12),), "the others were read, and are right"
+    assert after.position == 0
+    assert updated(after, after, look, readable, Compared(readable), 2).bad == ()
 
 
 def test_what_another_evaluation_found_meanwhile_is_kept() -> None:

@@ -1,0 +1,81 @@
+"""What becomes of records that cannot be judged now, and in which order both sides are read; without clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from k2k_assets.verification.content.check import read_now
+from k2k_assets.verification.content.digests import DIGESTS
+from k2k_assets.verification.content.record_comparison import compare
+from k2k_assets.verification.content.sides import LIMITS
+from k2k_assets.verification.content.tally import EQUAL, GONE, HIDDEN, NO_SOURCE, NO_TARGET
+
+pytestmark = pytest.mark.spark
+
+_PAIRS = (
+    "topic string, partition int, source_offset long, target_topic string, target_topic_id string, "
+    "target_partition int, target_offset long, rule string, headers boolean, timestamps boolean, noted boolean, "
+    "schemas string, added string, drops string"
+)
+_ALL = {0, 1, 2}
+
+
+def _records(spark: SparkSession, offsets: set[int]) -> DataFrame:
+    rows: list[tuple[Any, ...]] = [("t", 0, offset, b"%d" % offset, b"", 0, {}, {}, {}) for offset in sorted(offsets)]
+    return spark.createDataFrame(rows, DIGESTS)
+
+
+def _outcomes(spark: SparkSession, source: set[int], target: set[int], *limits: tuple[object, ...]) -> list[str]:
+    """Of three records that are mapped to the same offsets, where some were read on either side."""
+    pairs = [("t", 0, n, "t", "today", 0, n, None, True, True, True, "", "", "") for n in sorted(_ALL)]
+    compared = compare(
+        spark.createDataFrame(pairs, _PAIRS),
+        _records(spark, source),
+        _records(spark, target),
+        spark.createDataFrame(list(limits), LIMITS),
+    )
+    return [row["outcome"] for row in compared.orderBy("source_offset").collect()]
+
+
+def _limit(side: str, low: int | None = 0, high: int | None = 3, topic_id: str = "today") -> tuple[object, ...]:
+    return (side, "t", topic_id, 0, low, 3, high, False)
+
+
+def test_a_record_is_missed_only_where_there_is_a_leader_to_ask(spark: SparkSession) -> None:
+    both = (_limit("source"), _limit("target"))
+    assert _outcomes(spark, _ALL, {0, 2}, *both) == [EQUAL, NO_TARGET, EQUAL]
+    assert _outcomes(spark, {0, 2}, _ALL, *both) == [EQUAL, NO_SOURCE, EQUAL]
+    of_target = (_limit("source"), _limit("target", None, None))
+    assert _outcomes(spark, _ALL, {0, 2}, *of_target) == [EQUAL, HIDDEN, EQUAL]
+    of_source = (_limit("source", None, None), _limit("target"))
+    assert _outcomes(spark, {0, 2}, _ALL, *of_source) == [EQUAL, HIDDEN, EQUAL]
+
+
+def test_copies_in_a_former_topic_are_gone(spark: SparkSession) -> None:
+    assert _outcomes(spark, _ALL, set(), _limit("source"), _limit("target", topic_id="new")) == [GONE] * 3
+
+
+def test_each_side_is_read_once_though_it_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    """Under two isolation levels one side is a union: Spark merges that into the union around it."""
+    (reads := tmp_path / "reads").mkdir()
+
+    def counted(name: str) -> DataFrame:
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with (reads / name).open("a") as times:
+                times.write("x")
+            yield from batches
+
+        return spark.range(0, 3, 1, 1).withColumnRenamed("id", "offset").mapInArrow(read, "offset long")
+
+    on_source = counted("committed").union(counted("uncommitted")).cache()
+    on_target = counted("target").cache()
+    read_now(on_source, on_target)
+    assert (on_source.count(), on_target.count()) == (6, 3)
+    times = {file.name: file.read_text() for file in reads.iterdir()}
+    assert times == {"committed": "x", "uncommitted": "x", "target": "x"}

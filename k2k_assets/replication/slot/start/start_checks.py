@@ -17,6 +17,7 @@ from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.positions import PositionsLost
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceTruncated, StartOutsideLog
 from k2k_assets.core.stops.reasons.source_topic import FewerPartitions, SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reasons.target_log import TargetTruncated
 from k2k_assets.core.stops.reasons.target_topic import TargetDeleted, TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
@@ -77,6 +78,7 @@ def resolve_starts(
             log.unreadable_reason(plan.source)
             or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
+            or _lost_copies(plan, record)
             or (_former_reason(plan, ids, known) if record is None else None)
         )
         if reason:
@@ -184,6 +186,16 @@ def _target_reason(
     if topic.topic_id != expected:
         return TargetRecreated(plan.source.topic, plan.target_topic, expected, topic.topic_id, position)
     return None
+
+
+def _lost_copies(plan: PartitionPlan, record: CommitRecord | None) -> StopReason | None:
+    """The stop of a partition whose copies are lost, until somebody says where it goes on.
+
+    The target does not show it any more once it is as long as it was, be it by an attempt that was aborted.
+    """
+    if record is None or record.target_topic != plan.target_topic:
+        return None
+    return record.reason if isinstance(record.reason, TargetTruncated) else None
 
 
 def _topic_ids_copied(log: CommitLog) -> dict[str, list[str]]:

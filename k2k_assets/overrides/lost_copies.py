@@ -65,9 +65,13 @@ def _are_mapped(pipeline: Pipeline, target: Cluster) -> bool:
 def _cut_at(facts: PartitionFacts) -> int | None:
     """Target offset from which on the copies are lost; None if the target was not truncated."""
     record = facts.record
-    if record is None or facts.new_source or facts.new_target or not isinstance(record.reason, TargetTruncated):
+    if record is None or facts.new_source or facts.new_target:
         return None
-    return record.reason.found_offset
+    cuts = [record.reason.found_offset] if isinstance(record.reason, TargetTruncated) else []
+    # Nothing was copied since, so no copy has noticed.
+    if facts.target_end is not None and record.target_end is not None and facts.target_end < record.target_end:
+        cuts.append(facts.target_end)
+    return min(cuts, default=None)
 
 
 def _runs(mappings: LiveMappings, cluster: str, facts: PartitionFacts) -> RunTable:

@@ -227,6 +227,8 @@ class _Planner:
         if self._is_unread_elsewhere(source, topics, group, on_source):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         offset, word, again = self._place(source, targets, dict(found))
+        if on_source and self._is_on_neither(source, on_source.offset, offset):
+            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if (
             offset >= 0
             and on_source
@@ -259,6 +261,12 @@ class _Planner:
             if target.topic in reads and not is_read:
                 return True
         return False
+
+    def _is_on_neither(self, source: TopicPartition, left_at: int, offset: int) -> bool:
+        """Whether a group would pass records that it has not read on the source and that never were on the target."""
+        mapping = self.pipe.map_of(source)
+        began = mapping.began or 0
+        return began > (mapping.log_start or 0) and left_at < min(began, offset)
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

@@ -112,6 +112,25 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
 
 
 @pytest.mark.parametrize(
+    ("log_start", "left_at", "offset", "word"),
+    [
+        (0, 30, -1, "unknown"),  # 30 to 49 are on the source, and never were on the target
+        (0, 50, 60, "exact"),
+        (0, None, 60, "exact"),  # it has begun on the target
+        (0, 70, 60, "exact"),  # it had read them, and went back on the target
+        (50, 30, 60, "exact"),  # they were deleted before copying began
+    ],
+)
+def test_a_copy_that_began_behind_records_of_the_source(
+    log_start: int, left_at: int | None, offset: int, word: str
+) -> None:
+    began_late = replace(mapping(A0, 100, {XA0: [Run(50, 0, 50)]}, began=50), log_start=log_start)
+    by = pipe(PREFIXED, {XA0: Ends(0, 50)}, began_late)
+    (plan,) = planned({XA0: 10}, None if left_at is None else {A0: left_at}, by)
+    assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
+
+
+@pytest.mark.parametrize(
     ("log", "offset", "word"),
     [
         ({A0: 100}, 6, "exact"),

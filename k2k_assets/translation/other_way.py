@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.reverse import FirstUnread, LogHere, first_unread
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
+
+# Of a transaction, in a partition that it has written to.
+_MARKER = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,31 @@ def first_unread_back(
         positions: Next offsets to read on the target.
         log: The source partition's log.
     """
-    # The reverse pipeline may have begun behind copies that came from here: `mapping` covers these.
-    # Those of another tool, which were adopted, it does not cover.
-    begun = replace(reverse, log_start=reverse.began) if reverse.target_began is None else reverse
     # Records that were on the source before copying began were read there, before the group left, or never.
     known = replace(mapping, log_start=mapping.began)
-    return first_unread(known, target, begun, source, positions, log)
+    plain = first_unread(known, target, reverse, source, positions, log)
+    # Copies of another tool, which were adopted, `mapping` does not cover.
+    if reverse.began is None or reverse.target_began is not None:
+        return plain
+    # The reverse pipeline may have begun behind copies that came from here, which `mapping` covers.
+    begun = first_unread(known, target, replace(reverse, log_start=reverse.began), source, positions, log)
+    runs = mapping.runs.get(target, NO_RUNS)
+    is_copied = positions >= _copied_from(runs, reverse.began, 0 if log.repeats else _MARKER)
+    return FirstUnread(
+        np.where(is_copied, begun.offsets, plain.offsets),
+        np.where(is_copied, begun.states, plain.states),
+        np.where(is_copied, begun.again, plain.again),
+    )
+
+
+def _copied_from(runs: RunTable, began: int, marker: int) -> int:
+    """The target offset from which on, up to where the reverse pipeline began, there are copies and markers only."""
+    ends = (runs.target_starts + runs.counts)[runs.target_starts < began]
+    if not len(ends):
+        return began
+    after = np.append(runs.target_starts[1 : len(ends)], began)
+    others = np.flatnonzero(after - ends > marker)
+    return int(after[others[-1]] if len(others) else runs.target_starts[0])
 
 
 def _source(mapping: PartitionMap) -> Target:

@@ -265,8 +265,8 @@ class _Planner:
     def _is_on_neither(self, source: TopicPartition, left_at: int, offset: int) -> bool:
         """Whether a group would pass records that it has not read on the source and that never were on the target."""
         mapping = self.pipe.map_of(source)
-        began = mapping.began or 0
-        return began > (mapping.log_start or 0) and left_at < min(began, offset)
+        is_adopted = mapping.target_began is not None  # what lies below was copied by another tool
+        return mapping.began_late and not is_adopted and left_at < min(mapping.began or 0, offset)
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

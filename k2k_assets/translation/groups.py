@@ -268,7 +268,7 @@ class _Translation:
         Where records were left out below the first one that was copied, it has not read those either, and they are not
         on the target. So it stays below them, which makes the answer unknown.
         """
-        if mapping is None or not mapping.began or mapping.began > (mapping.log_start or 0):
+        if mapping is None or not mapping.began or mapping.began_late:
             return positions
         unread = np.array([source not in self.groups[name].offsets for name in names], dtype=np.bool_)
         return np.where(unread & (positions >= 0), np.maximum(positions, mapping.began), positions)

@@ -96,12 +96,13 @@ def first_unread_back(
     known = replace(mapping, log_start=mapping.began)
     plain = first_unread(known, target, reverse, source, positions, log)
     # Copies of another tool, which were adopted, `mapping` does not cover.
-    if reverse.began is None or reverse.target_began is not None:
+    if not reverse.began_late or reverse.target_began is not None:
         return plain
     # The reverse pipeline may have begun behind copies that came from here, which `mapping` covers.
-    begun = first_unread(known, target, replace(reverse, log_start=reverse.began), source, positions, log)
+    began = reverse.began or 0
+    begun = first_unread(known, target, replace(reverse, log_start=began), source, positions, log)
     runs = mapping.runs.get(target, NO_RUNS)
-    is_copied = positions >= _copied_from(runs, reverse.began, 0 if log.repeats else _MARKER)
+    is_copied = positions >= _copied_from(runs, began, 0 if log.repeats else _MARKER)
     return FirstUnread(
         np.where(is_copied, begun.offsets, plain.offsets),
         np.where(is_copied, begun.states, plain.states),

@@ -130,6 +130,12 @@ def test_a_copy_that_began_behind_records_of_the_source(
     assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
 
 
+def test_what_another_tool_has_copied_was_on_the_target() -> None:
+    adopted = replace(mapping(A0, 100, {XA0: [Run(50, 50, 50)]}, began=50), log_start=0, target_began=50)
+    (plan,) = planned({XA0: 60}, {A0: 30}, pipe(PREFIXED, {XA0: Ends(0, 100)}, adopted))
+    assert [(row.offset, row.decision) for row in plan.rows] == [(60, "exact")]
+
+
 @pytest.mark.parametrize(
     ("log", "offset", "word"),
     [

@@ -371,7 +371,7 @@ def test_a_deleted_target_topic_is_named(world: World) -> None:
     assert verdicts["content"].judgement is Judgement.WARNED
 
 
-def test_a_stranger_among_copies_is_none_though_a_former_topic_had_one_there(world: World) -> None:
+def test_a_stranger_is_counted_where_a_former_topic_had_a_copy(world: World) -> None:
     world.source()
     world.target()
     world.mapped((0, 0, 10))

@@ -193,9 +193,14 @@ class PartitionMap:
         return max((runs.source_end for runs in others), default=0)
 
     @property
+    def began_late(self) -> bool:
+        """Whether copying began behind records of the source; only another tool may have copied those."""
+        return self.began is not None and self.began > (self.log_start or 0)
+
+    @property
     def _left_out_below(self) -> int:
         """Source offset below which records were not copied; 0 if the source had none below where copying began."""
-        if self.began is not None and self.began <= (self.log_start or 0):
+        if self.began is not None and not self.began_late:
             return 0
         return self.covered[0].start if self.covered else self.began or 0
 

@@ -151,7 +151,7 @@ def _known_to(forth: PartitionMap, there: Target, log_start: int) -> tuple[int, 
     if forth.elsewhere_to(there, alone=True) > log_start or not forth.covered:
         return NO_OFFSET, False
     begin = log_start
-    if forth.from_the_beginning and (forth.began or 0) <= (forth.log_start or 0):
+    if forth.from_the_beginning and not forth.began_late:
         begin = max(begin, forth.covered[0].start)  # there was nothing below
     if begin >= forth.covered_end:
         return begin, True

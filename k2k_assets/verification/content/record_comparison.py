@@ -133,7 +133,7 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     no_leader = {
         side: F.col(f"{side}_compacted").isNotNull() & F.col(f"{side}_low").isNull() for side in ("source", "target")
     }
-    is_unled = (original.isNull() & no_leader["source"]) | (copy.isNull() & no_leader["target"])
+    is_out_of_reach = (original.isNull() & no_leader["source"]) | (copy.isNull() & no_leader["target"])
     # A range that was left out may hold offsets without any record.
     return joined.where(rule.isNull() | original.isNotNull()).withColumn(
         "outcome",
@@ -146,7 +146,7 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
         .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
-        .when(is_unled, HIDDEN)
+        .when(is_out_of_reach, HIDDEN)
         .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HIDDEN)
         .when(copy.isNull() & ~target_gone, NO_TARGET)
         .when(original.isNull() & ~source_gone & ~F.col("noted"), OTHER)  # an aborted record, read uncommitted then

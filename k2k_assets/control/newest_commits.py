@@ -41,6 +41,10 @@ class NewestCommits(Generic[P]):
         self.records[partition] = _written_last(of_groups)
         return self.records[partition] is record
 
+    def of_group(self, partition: P, group: str) -> CommitRecord | None:
+        """The newest record of a partition by one group; None if there is none."""
+        return self._by_group.get(partition, {}).get(group)
+
 
 def _written_last(of_groups: Mapping[str, CommitRecord]) -> CommitRecord:
     return max(of_groups.values(), key=lambda record: (record.time, record.group))

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 ANY_GROUP = "*"
-"""Stands for any `group.id`: the first pipeline that maps a source partition counts as the own one."""
+"""Stands for any `group.id`; which one counts as the own one, `InMemoryMappings` finds for each source partition."""

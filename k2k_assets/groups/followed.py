@@ -21,6 +21,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import Ends
+from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
@@ -141,6 +142,10 @@ class FollowedMappings:
     def map_of(self, partition: TopicPartition, lowest: int = 0) -> PartitionMap:
         """The map of a source partition in `mapped`, for positions from `lowest` on."""
         return self._live.map_of(self.mapped[partition], lowest)
+
+    def cuts_of(self, partition: TopicPartition) -> Mapping[Target, int]:
+        """As `LiveMappings.cuts_of`, of a source partition in `mapped`."""
+        return self._live.cuts_of(self.mapped[partition])
 
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""

@@ -34,8 +34,8 @@ class TranslatedGroups:
         offline_partitions: Partitions on either side without a leader, with the reason; their ends are missing.
         not_begun: Source partitions with a position of a group whose copying has not begun, though the pipeline selects
             their topic.
-        unproven: Target partitions in which positions are unknown because others write there, with the reason and what
-            to do.
+        unproven: Target partitions in which positions are unknown because others write there, or because copies are
+            lost, with the reason and what to do.
         mapped_ends: The source offset up to which the mappings of each source partition are known.
         records_read: Number of mapping records read so far.
         repeated_back: Target partitions whose records the pipeline back may have copied more than once.
@@ -143,7 +143,8 @@ class PositionTranslator:
             offline,
             self._not_begun(own),
             unproven={at: why for at, target in unknown.items() if (why := self._both_sides.why_unknown(target))}
-            | beside,
+            | beside
+            | self._lost(answers),
             repeated_back=frozenset(
                 at for at, (target, _) in shared.items() if other_way and not other_way.is_exactly_once(target)
             ),
@@ -180,6 +181,25 @@ class PositionTranslator:
                 found[at] = Target(at.topic, topic_ids.get(at.topic, ""), at.partition), answer.state
         return found
 
+    def _lost(self, answers: Mapping[str, Sequence[Answer]]) -> dict[TopicPartition, str]:
+        """The target partitions with an unknown answer that have lost copies, with the reason and what to do."""
+        cuts: dict[TopicPartition, int] = {}
+        for tp in self._mappings.mapped:
+            cuts |= {TopicPartition(at.topic, at.partition): cut for at, cut in self._mappings.cuts_of(tp).items()}
+        unknown = (each.target for of_group in answers.values() if cuts for each in of_group if _is_unknown(each))
+        return {at: _words_of_lost(at, cuts[at]) for at in unknown if at in cuts}
+
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""
         return {tp: ends.get(tp, _FAR) for tp in self._mappings.mapped}
+
+
+def _is_unknown(answer: Answer) -> bool:
+    return answer.state is TranslationState.UNKNOWN
+
+
+def _words_of_lost(target: TopicPartition, cut: int) -> str:
+    return (
+        f"{target} was truncated at offset {cut}, and copies behind it are lost: where a group continues that has not "
+        "read them is not known. 'k2k status' shows how to go on as soon as the copy has noticed it"
+    )

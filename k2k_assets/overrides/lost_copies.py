@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.lost_copies import first_lost
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.translate import next_records
 from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.overrides.decide import PartitionFacts
 from k2k_assets.pipeline import Pipeline
@@ -49,7 +47,7 @@ def with_lost_copies(
     with LiveMappings(pipeline, cluster, target) as mappings:
         mappings.catch_up(())
         return [
-            replace(each, lost_from=_source_of(_runs(mappings, cluster, each), cuts[each.source]))
+            replace(each, lost_from=first_lost(_runs(mappings, cluster, each), cuts[each.source]))
             if each.source in cuts
             else each
             for each in facts
@@ -76,12 +74,5 @@ def _cut_at(facts: PartitionFacts) -> int | None:
 
 def _runs(mappings: LiveMappings, cluster: str, facts: PartitionFacts) -> RunTable:
     topic, partition = facts.source
-    found = mappings.map_of(SourcePartition(cluster, topic, facts.source_topic_id, partition), 0)
+    found = mappings.map_of(SourcePartition(cluster, topic, facts.source_topic_id, partition), 0, with_lost=True)
     return found.runs.get(Target(facts.target_topic, facts.target_topic_id or "", partition), NO_RUNS)
-
-
-def _source_of(runs: RunTable, cut: int) -> int | None:
-    """Source offset of the first record that was copied at or behind a target offset; None if there is none."""
-    found = next_records(runs.target_starts, runs.counts, np.array([cut]))
-    run, record = int(found.run[0]), int(found.record[0])
-    return int(runs.source_starts[run]) + record - int(runs.target_starts[run]) if run < len(runs) else None

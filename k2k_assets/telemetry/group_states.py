@@ -16,6 +16,7 @@ _BY_ATTENTION = (
     CommitDecision.NOT_REPLICATED,
     CommitDecision.NOT_HANDLED,
     CommitDecision.FOREIGN,
+    CommitDecision.ANOTHER_CLUSTER,
     CommitDecision.OLDER,
     CommitDecision.ACTIVE,
     CommitDecision.TRANSLATION,

@@ -8,6 +8,7 @@ The runs do not go through the driver: each task reads the ones that it needs fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +22,13 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
+from k2k_assets.mapping.live.copied_positions import CopiedPositions
+from k2k_assets.mapping.live.target_cuts import earliest, told_by_stop
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
@@ -46,12 +50,14 @@ class FrameIndex:
         manifest: Manifest of the version.
         routes: The routes of the pipeline.
         source_logs: Up to where each source partition is the one that was copied; empty if the source does not answer.
+        cuts: Target offset from which on copies are lost if any are there, by target partition.
     """
 
     root: IndexRoot
     manifest: Manifest
     routes: Routes
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cuts: Mapping[Target, int] = field(default_factory=dict)
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
@@ -87,7 +93,8 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
         logs = _source_logs(found, reachable, manifest, known) if reachable else {}
-    return translated(frame, FrameIndex(root, manifest, known, logs), reverse)
+        cuts = _target_cuts(found, target, manifest, known)
+    return translated(frame, FrameIndex(root, manifest, known, logs, cuts), reverse)
 
 
 def _source_logs(pipeline: Pipeline, source: Cluster, manifest: Manifest, known: Routes) -> dict[TopicPartition, int]:
@@ -97,6 +104,21 @@ def _source_logs(pipeline: Pipeline, source: Cluster, manifest: Manifest, known:
         if known.source.ids.get(each.topic) == each.source_topic_id
     }
     return SourceLogs(pipeline, source).ends(known.source.starts, copied).offsets
+
+
+def _target_cuts(pipeline: Pipeline, target: Cluster, manifest: Manifest, known: Routes) -> dict[Target, int]:
+    """The ends of target partitions, and where the copy has found one cut off, whatever it has grown to since.
+
+    The index was read before; so each copy that it knows and that is still there lies below these ends.
+    """
+    ends = target.led_offsets(known.target.starts, "latest").offsets
+    cuts = {found: end for tp, end in ends.items() if (found := known.target_partition(*tp))}
+    topic = target.describe([pipeline.coordination.commit.topic]).get(pipeline.coordination.commit.topic)
+    if topic is None:
+        return cuts
+    with closing(CopiedPositions(pipeline, manifest.source_cluster, topic, target)) as copied:
+        copied.read(TIMEOUT)
+        return earliest(cuts, *map(told_by_stop, copied.newest().values()))
 
 
 def copied_last(manifest: Manifest) -> dict[str, str]:
@@ -117,7 +139,7 @@ def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> Da
     _ensure_columns(frame, added.names)
     if index.manifest.runs > MOST_RUNS:
         frame = _by_partition(frame)
-    task = FrameTask(index.root, index.manifest, index.routes, reverse, index.source_logs)
+    task = FrameTask(index.root, index.manifest, index.routes, reverse, index.source_logs, index.cuts)
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         return task.run(batches)

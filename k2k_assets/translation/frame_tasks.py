@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.lost_copies import without_lost
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS
 from k2k_assets.mapping.index import IndexReader
@@ -54,9 +55,11 @@ class IndexMaps:
     Args:
         root: Directory of the index.
         manifest: Manifest of the version.
+        cuts: Target offset from which on copies are lost if any are there, by target partition.
     """
 
-    def __init__(self, root: IndexRoot, manifest: Manifest) -> None:
+    def __init__(self, root: IndexRoot, manifest: Manifest, cuts: Mapping[Target, int]) -> None:
+        self._cuts = cuts
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
         self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
@@ -80,7 +83,7 @@ class IndexMaps:
         return found
 
     def _load(self, source: SourcePartition) -> PartitionMap:
-        found = self._reader.partition_map(source)
+        found = without_lost(self._reader.partition_map(source), self._cuts)
         self._runs += _size(found)
         while self._kept and self._runs > MOST_RUNS:
             _, dropped = self._kept.popitem(last=False)
@@ -99,6 +102,7 @@ class FrameTask:
         routes: The routes of the pipeline.
         reverse: Whether to translate from the target back to the source.
         source_logs: Up to where source partitions are those that were copied; what lies beyond is of another log.
+        cuts: As for `IndexMaps`.
     """
 
     root: IndexRoot
@@ -106,11 +110,12 @@ class FrameTask:
     routes: Routes
     reverse: bool
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cuts: Mapping[Target, int] = field(default_factory=dict)
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Translates batches."""
-        self._maps = IndexMaps(self.root, self.manifest)
+        self._maps = IndexMaps(self.root, self.manifest, self.cuts)
         for batch in batches:
             yield self.translated(batch)
 

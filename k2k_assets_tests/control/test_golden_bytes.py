@@ -261,6 +261,10 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         Version(1204, 1758021130250).metadata("k2k_").encode(),
         b"k2k_1204.1758021130250",
     ),
+    "version of a commit of a group, with the source cluster": (
+        Version(1204, 1758021130250, "rJLnq9WvT0a4uQd2bX7y1g").metadata("k2k_").encode(),
+        b"k2k_1204.1758021130250@rJLnq9WvT0a4uQd2bX7y1g",
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("copy.orders", 3)
-NOW = Version(7, 100)
+NOW = Version(7, 100, "here")
 OURS = NOW.metadata("k2k_")
 EMPTY = GroupState(GroupKind.CLASSIC, False, "empty")
 LOG, STANDS = Ends(10, 90), CommittedOffset(40)
@@ -94,6 +94,11 @@ def test_translations(given: dict[str, Any], word: str, committed: int | None) -
         (CommittedOffset(30), {"foreign": "overwrite"}, "exact", 50),
         (CommittedOffset(50), {"foreign": "overwrite"}, "exact", None),
         (CommittedOffset(30, "k2k_8.1"), {"foreign": "overwrite"}, "older", None),
+        (CommittedOffset(30, "k2k_7.99@here"), {}, "exact", 50),
+        (CommittedOffset(30, "k2k_8.1@here"), {}, "older", None),
+        (CommittedOffset(30, "k2k_7.99@there"), {}, "another cluster", None),
+        (CommittedOffset(50, "k2k_8.1@there"), {"guard": False}, "another cluster", None),
+        (CommittedOffset(30, "k2k_7.99@there"), {"foreign": "overwrite"}, "another cluster", None),
         (CommittedOffset(30, "k2k_7.99"), {"offset": -1, "state": TranslationState.UNKNOWN}, "unknown", None),
     ],
 )

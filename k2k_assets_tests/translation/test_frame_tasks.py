@@ -138,11 +138,19 @@ def test_on_the_way_back_the_log_of_the_source_ends_where_it_was_cut_off(tmp_pat
         assert [row[6:] for row in _run(task, [asked])] == [(None, "unknown")]
 
 
+def test_copies_that_the_target_has_lost_tell_nothing(tmp_path: Path) -> None:
+    task = replace(_task(tmp_path, [RECORD]), cuts={target(0): 102})
+    rows = _run(task, [("s", 0, 1, ""), ("s", 0, 2, ""), ("s", 0, 9, "")])
+    assert [row[6:] for row in rows] == [(101, "exact"), (None, "unknown"), (None, "unknown")]
+    task = replace(_task(tmp_path, [RECORD], reverse=True), cuts={target(0): 102})
+    assert [row[6:] for row in _run(task, [("t", 0, 102, ""), ("t", 0, 111, "")])] == [(2, "exact"), (None, "unknown")]
+
+
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
     task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])
     monkeypatch.setattr(frame_tasks, "MOST_RUNS", 15)
-    maps = IndexMaps(task.root, task.manifest)
+    maps = IndexMaps(task.root, task.manifest, {})
     sources = sorted(source for of_target in maps.sources.values() for source in of_target)
     assert [source.partition for source in sources] == [0, 1]
     for source in (*sources, *sources, sources[1]):

@@ -82,6 +82,8 @@ class InMemoryMapping:
             copy that began anywhere.
         marks: Records at which `drop` can cut, oldest first.
         with_dropped: Whether the ranges that were left out on purpose are kept too, as tables of `fold.nowhere`.
+        first_time: Wall time of the oldest record folded in, milliseconds since the epoch; None before the first.
+        last_time: Wall time of the newest.
     """
 
     since: int = 0
@@ -93,6 +95,8 @@ class InMemoryMapping:
     is_doubtful: bool = False
     marks: list[Mark] = field(default_factory=list)
     with_dropped: bool = False
+    first_time: int | None = None
+    last_time: int = 0
 
     @classmethod
     def behind(
@@ -119,6 +123,12 @@ class InMemoryMapping:
     def runs(self) -> int:
         """Number of runs in memory."""
         return sum(map(len, self.tables.values()))
+
+    def target_ends(self) -> dict[Target, int]:
+        """Target offset after the last record, by target partition."""
+        return {target: end.target for target, end in self.ends.items()} | {
+            target: table.target_end for target, table in self.tables.items() if len(table)
+        }
 
     def extend(self, placed: Sequence[Placed], mark_every: int) -> None:
         """Adds mapping records.
@@ -148,6 +158,9 @@ class InMemoryMapping:
             self.tables[target] = run_tables.joined(self.tables.get(target, NO_RUNS), RunTable.of(runs))
         for each in placed:
             self._mark(each.offset, each.record, mark_every)
+        times = [record.time for record in records]
+        self.first_time = min(times) if self.first_time is None else min(self.first_time, *times)
+        self.last_time = max(self.last_time, *times)
 
     def drop(self, older_than: int | None = None, log_start: int = 0, most_runs: int | None = None) -> bool:
         """Drops the oldest runs.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from k2k_assets.core.any_group import ANY_GROUP
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, Records, Tables
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 
@@ -16,7 +16,8 @@ class InMemoryMappings:
     """The pipeline's own mappings, and those of other pipelines that share the mapping topic.
 
     Args:
-        group: The pipeline's `group.id`, or `ANY_GROUP`.
+        group: The pipeline's `group.id`; or `ANY_GROUP`: of pipelines that mapped a source partition one after the
+            other the last one counts as the own one, and of those that map it side by side the first one.
         mark_every: Records of so many milliseconds are dropped together.
         with_dropped: Whether the ranges that were left out on purpose are kept too (`InMemoryMapping`).
     """
@@ -28,8 +29,9 @@ class InMemoryMappings:
         self._owners: dict[SourcePartition, str] = {}
         self._own: dict[SourcePartition, InMemoryMapping] = {}
         self._began_at: dict[int, int] = {}
-        self._others: dict[tuple[str, SourcePartition], InMemoryMapping] = {}
-        self._partition_of: dict[SourcePartition, int] = {}
+        self._others: dict[SourcePartition, dict[str, InMemoryMapping]] = {}
+        self._broken: set[tuple[str, SourcePartition]] = set()  # others of which some records could not be folded
+        self._partition_of: dict[tuple[str, SourcePartition], int] = {}
         self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
 
     def begin(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int] | None = None) -> None:
@@ -43,6 +45,7 @@ class InMemoryMappings:
         self._own = dict(held)
         self._began_at = dict(read_to or {})
         self._others, self._alone = {}, {}
+        self._owners, self._broken = {}, set()
 
     def sources(self) -> Iterable[SourcePartition]:
         """The source partitions that the pipeline maps."""
@@ -52,6 +55,14 @@ class InMemoryMappings:
         """The mapping of a source partition in memory."""
         return self._own.get(source, _NOTHING)
 
+    def target_ends(self) -> dict[Target, int]:
+        """Target offset after the last record that the pipeline mapped, by target partition."""
+        found: dict[Target, int] = {}
+        for held in self._own.values():
+            for target, end in held.target_ends().items():
+                found[target] = max(end, found.get(target, 0))
+        return found
+
     def alone(self, source: SourcePartition) -> tuple[tuple[Covered, ...], Tables]:
         """Coverage and runs in memory; computed again only after a change."""
         if source not in self._alone:
@@ -60,8 +71,8 @@ class InMemoryMappings:
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
         """The maps of a source partition by other pipelines' mappings, by their `group.id`."""
-        found = ((group, held) for (group, at), held in self._others.items() if at == source)
-        return {group: PartitionMap(source, None, *held.alone()) for group, held in found}
+        found = self._others.get(source, {})
+        return {group: PartitionMap.with_dropped(source, None, *held.alone()) for group, held in found.items()}
 
     def read_to(self, source: SourcePartition) -> Mapping[int, int]:
         """Offsets of the mapping topic, by partition, up to which an index must have read to fit these mappings."""
@@ -70,7 +81,7 @@ class InMemoryMappings:
 
     def doubt(self) -> None:
         """Marks all mappings as doubtful, because mapping records were deleted before they were read."""
-        for held in (*self._own.values(), *self._others.values()):
+        for _, _, held in self._everything():
             held.is_doubtful = True
 
     def take(self, records: Records) -> None:
@@ -78,33 +89,38 @@ class InMemoryMappings:
 
         Raises:
             LateRecord: A record is older than one that was folded before.
-            NotInMemory: A record cancels runs that are not in memory.
+            NotInMemory: A record cancels runs that are not in memory, or the mapping that counts from now on is not.
         """
         for (group, source), placed in records.items():
             try:
-                self.add(group, source, placed)
+                self._fold(group, source, placed)
             except (LateRecord, NotInMemory):
-                if (group, source) not in self._others:
+                if group not in self._others.get(source, {}):
                     raise
-                del self._others[group, source]  # the next records show again that there is another mapping
-
-    def see(self, group: str, source: SourcePartition) -> None:
-        """Notes that a pipeline maps a source partition, before its records are added."""
-        self._owner(source, group)
+                # The next records show again that there is another mapping.
+                del self._others[source][group]
+                self._broken.add((group, source))
+            self._choose_owner(source)
 
     def add(self, group: str, source: SourcePartition, placed: Sequence[Placed]) -> None:
         """Adds mapping records of one source partition.
 
         Raises:
             LateRecord: A record is older than one that was folded before; the partition's mapping is invalid now.
-            NotInMemory: A record cancels runs that are not in memory.
+            NotInMemory: A record cancels runs that are not in memory, or the mapping that counts from now on is not.
         """
+        self._fold(group, source, placed)
+        self._choose_owner(source)
+
+    def _fold(self, group: str, source: SourcePartition, placed: Sequence[Placed]) -> None:
+        self._partition_of[group, source] = placed[-1].partition
         if group != self._owner(source, group):
-            self._others.setdefault((group, source), InMemoryMapping()).extend(placed, self._mark_every)
-            return
-        self._partition_of[source] = placed[-1].partition
-        self._own.setdefault(source, InMemoryMapping(with_dropped=self._with_dropped)).extend(placed, self._mark_every)
-        self._alone.pop(source, None)
+            others = self._others.setdefault(source, {})
+            others.setdefault(group, InMemoryMapping(with_dropped=self._with_dropped)).extend(placed, self._mark_every)
+        else:
+            own = self._own.setdefault(source, InMemoryMapping(with_dropped=self._with_dropped))
+            own.extend(placed, self._mark_every)
+            self._alone.pop(source, None)
 
     def group_of(self, source: SourcePartition) -> str:
         """The `group.id` of the pipeline whose mappings of a source partition count."""
@@ -113,9 +129,47 @@ class InMemoryMappings:
     def _owner(self, source: SourcePartition, group: str) -> str:
         return self._owners.setdefault(source, group) if self._group == ANY_GROUP else self._group
 
+    def _choose_owner(self, source: SourcePartition) -> None:
+        if self._group != ANY_GROUP or not self._others.get(source):
+            return
+        before, others = self._owners[source], self._others[source]
+        owner = last_of_those_that_followed({before: self._own[source], **others})
+        if owner == before:
+            return
+        if (owner, source) in self._broken:
+            raise NotInMemory(f"the mappings of {source} by '{owner}' count from now on, and are not whole in memory")
+        others[before], self._own[source] = self._own[source], others.pop(owner)
+        self._owners[source] = owner
+        self._alone.pop(source, None)
+
+    def _everything(self) -> Iterator[tuple[str, SourcePartition, InMemoryMapping]]:
+        yield from ((self.group_of(source), source, held) for source, held in self._own.items())
+        for source, others in self._others.items():
+            yield from ((group, source, held) for group, held in others.items())
+
     def drop(self, older_than: int | None, log_starts: Mapping[int, int], most_runs: int | None) -> None:
         """Drops the oldest runs; arguments as for `InMemoryMapping.drop`, but with a log start for each partition."""
-        everything = [*self._own.items(), *((source, held) for (_, source), held in self._others.items())]
-        for source, held in everything:
-            if held.drop(older_than, log_starts.get(self._partition_of.get(source, -1), 0), most_runs):
+        for group, source, held in self._everything():
+            if held.drop(older_than, log_starts.get(self._partition_of.get((group, source), -1), 0), most_runs):
                 self._alone.pop(source, None)
+
+
+def last_of_those_that_followed(mappings: Mapping[str, InMemoryMapping]) -> str:
+    """Which pipeline's mappings count: the last one that began when all before it had ended.
+
+    ```
+     a  ━━━━━━━━                            a pipeline got another group.id: b
+     b            ━━━━━━━━━━━━━             b and c copy side by side: the first of them
+     c                 ━━━━━━━━━━━━━
+    ```
+
+    Args:
+        mappings: Mappings of one source partition with at least one record each, by the `group.id` of their pipeline.
+    """
+    ordered = sorted((held.first_time or 0, group) for group, held in mappings.items())
+    owner, ended = ordered[0][1], -1
+    for began, group in ordered:
+        if began > ended:
+            owner = group
+        ended = max(ended, mappings[group].last_time)
+    return owner

@@ -50,6 +50,10 @@ class CopiedPositions:
         """The newest record of each source partition; a topic that was created anew has other source partitions."""
         return self._newest.records
 
+    def of_group(self, source: SourcePartition, group: str) -> CommitRecord | None:
+        """The newest record of a source partition by one group; None if there is none."""
+        return self._newest.of_group(source, group)
+
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too; None if none is known."""
         return self._others.get(topic)

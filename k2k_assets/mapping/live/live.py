@@ -28,14 +28,16 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.topic_follower import TopicFollower
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
+from k2k_assets.mapping.algebra.lost_copies import without_lost
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
 from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
+from k2k_assets.mapping.live.target_cuts import TargetCuts
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.mapping")
@@ -93,6 +95,7 @@ class LiveMappings:
         self._held = InMemoryMappings(pipeline.group, mark_every, with_dropped)
         self._began: dict[SourcePartition, tuple[int | None, int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
+        self._target_cuts = TargetCuts()
         self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
         self._unreadable: Refused | None = None
@@ -120,7 +123,10 @@ class LiveMappings:
         if self._copied is None:
             self._follow_commits(described)
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
+        before = self._held.target_ends()
         starts, stable, offline = ranges_where_led(self._target, names, "stable")
+        identified = {Target(tp.topic, described[tp.topic].topic_id, tp.partition): end for tp, end in stable.items()}
+        self._target_cuts.look(self._target, before, identified)
         # Read before the mapping topic's ends are taken: so all known positions have mapping records below these ends.
         if self._copied:
             self._copied.read(patience)
@@ -136,8 +142,18 @@ class LiveMappings:
         return sorted({*self._held.sources(), *self.copied()})
 
     def copied(self) -> Mapping[SourcePartition, CommitRecord]:
-        """The newest commit record of each source partition."""
-        return self._copied.newest() if self._copied else {}
+        """The newest commit record of each source partition, by the pipeline whose mappings count."""
+        if self._copied is None:
+            return {}
+        newest = self._copied.newest()
+        if self._pipeline.group != ANY_GROUP:
+            return newest
+        return {source: self._commit_of(source) or record for source, record in newest.items()}
+
+    def _commit_of(self, source: SourcePartition) -> CommitRecord | None:
+        if self._copied is None:
+            return None
+        return self._copied.of_group(source, self._held.group_of(source)) or self._copied.newest().get(source)
 
     @property
     def records_read(self) -> int:
@@ -148,13 +164,22 @@ class LiveMappings:
         """The source offset up to which the mappings of each source partition are known; gaps do not count."""
         return {source: self._held.held(source).covered_end for source in self._held.sources()}
 
-    def map_of(self, source: SourcePartition, lowest: int | None = None) -> PartitionMap:
-        """The map of a source partition.
+    def map_of(self, source: SourcePartition, lowest: int | None = None, with_lost: bool = False) -> PartitionMap:
+        """The map of a source partition, up to the first record whose copy the target has lost.
 
         Args:
             source: The source partition.
             lowest: Lowest source position that will be looked up; None: positions in memory only.
+            with_lost: Whether lost copies are in it, too.
         """
+        found = self._whole_map_of(source, lowest)
+        return found if with_lost else without_lost(found, self.cuts_of(source))
+
+    def cuts_of(self, source: SourcePartition) -> dict[Target, int]:
+        """Target offset from which on copies are lost, in partitions where a source partition may have been copied."""
+        return self._target_cuts.of(self._commit_of(source))
+
+    def _whole_map_of(self, source: SourcePartition, lowest: int | None) -> PartitionMap:
         held = self._held.held(source)
         if lowest is None or lowest >= held.since:
             return self._map(source, *self._held.alone(source))
@@ -195,7 +220,7 @@ class LiveMappings:
         self.close()
 
     def _map(self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables) -> PartitionMap:
-        newest = self.copied().get(source)
+        newest = self._commit_of(source)
         began, *starts = self._began.get(source, (None, None, None))
         if newest is None:
             return PartitionMap.with_dropped(source, began, covered, tables, *starts)

@@ -71,7 +71,6 @@ class ReadingAnew:
                 self._take(owned, placed)
 
     def _take(self, owned: Owned, placed: Sequence[Placed]) -> None:
-        self._held.see(*owned)
         if owned in self._out_of_order:
             self._aside.setdefault(owned, SetAside()).add(placed)
         elif owned not in self._late:

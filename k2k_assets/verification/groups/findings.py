@@ -14,6 +14,7 @@ from k2k_assets.verification.verdict import Offender, Verdict, verdict
 _LEFT_ALONE = {
     CommitDecision.ACTIVE.value,
     CommitDecision.FOREIGN.value,
+    CommitDecision.ANOTHER_CLUSTER.value,
     CommitDecision.TRANSLATION.value,
     CommitDecision.OLDER.value,
 }

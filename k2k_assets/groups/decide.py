@@ -8,7 +8,7 @@ For each target partition the first rule that fits:
 | copying of its source partitions has not begun | waiting | no |
 | the mappings have no answer | unknown, not replicated | no |
 | the target's group is no consumer group | not handled | no |
-| the target has a commit of the mapper of another source cluster | another cluster | no |
+| the target has a commit of another source cluster's mapper, and `skip` | another cluster | no |
 | the target has a commit that is not ours, and `skip` | foreign | no |
 | the target has a later observation, and the guard is on | older | no |
 | the target has this offset already | as translated | only to renew a commit that may soon expire by age |
@@ -191,7 +191,7 @@ def _another(on_target: CommittedOffset, rules: Rules) -> CommitDecision | None:
     if version is None:
         return CommitDecision.FOREIGN if rules.foreign == "skip" else None
     if version.is_of_another_cluster(rules.version.cluster):
-        return CommitDecision.ANOTHER_CLUSTER
+        return CommitDecision.ANOTHER_CLUSTER if rules.foreign == "skip" else None
     return CommitDecision.OLDER if rules.guard and version > rules.version else None
 
 

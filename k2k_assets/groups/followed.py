@@ -53,6 +53,7 @@ class FollowedMappings:
         known: All source partitions that are mapped or copied, including those of topics that were created anew since.
         routing: The routing, as known at the last look.
         others: Source topics that other pipelines copy into the same target topics, as known at the last look.
+        source_cluster: Id of the source cluster.
 
     Raises:
         ClusterUnreachable: A cluster does not answer, or a transaction hangs.
@@ -75,7 +76,8 @@ class FollowedMappings:
         self.known: frozenset[TopicPartition] = frozenset()
         self.routing = pipeline.routing
         self.others: OtherSources = {}
-        self._live = LiveMappings(pipeline, source.cluster_id(), target, others)
+        self.source_cluster = source.cluster_id()
+        self._live = LiveMappings(pipeline, self.source_cluster, target, others)
         try:
             self._live.catch_up((), patience)
             if may_use:

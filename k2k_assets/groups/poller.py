@@ -148,7 +148,7 @@ class Poller:
         if self._claims:
             self._claims.ensure_newest()  # a poll without commits would not notice that it is fenced
         self._poll = next_poll(self._poll)
-        version = Version(self._generation, self._poll, self._source.cluster_id())
+        version = Version(self._generation, self._poll, self._translator.source_cluster)
         seen, found = self._look()
         observed = self._target_groups.observe(list(found.answers))
         decisions = self._decide(found, observed, version)

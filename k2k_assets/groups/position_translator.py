@@ -116,7 +116,8 @@ class PositionTranslator:
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
             source_logs=source_logs,
         )
-        self._both_sides.catch_up(self._mappings.mapped.values(), self._patience)
+        mapped = self._mappings.mapped
+        self._both_sides.catch_up(mapped.values(), self._patience, topics={tp.topic for tp in mapped})
         other_way = self._both_sides.other_way
         own = without_others(groups, self._mappings.others)
         answers = translate_groups(
@@ -152,6 +153,11 @@ class PositionTranslator:
             records_read=self._mappings.records_read,
         )
 
+    @property
+    def source_cluster(self) -> str:
+        """Id of the source cluster whose mappings these are."""
+        return self._mappings.source_cluster
+
     def close(self) -> None:
         """Closes the clients."""
         self._mappings.close()
@@ -183,9 +189,11 @@ class PositionTranslator:
 
     def _lost(self, answers: Mapping[str, Sequence[Answer]]) -> dict[TopicPartition, str]:
         """The target partitions with an unknown answer that have lost copies, with the reason and what to do."""
-        cuts: dict[TopicPartition, int] = {}
-        for tp in self._mappings.mapped:
-            cuts |= {TopicPartition(at.topic, at.partition): cut for at, cut in self._mappings.cuts_of(tp).items()}
+        cuts = {
+            TopicPartition(at.topic, at.partition): cut
+            for tp in self._mappings.mapped
+            for at, cut in self._mappings.cuts_of(tp).items()
+        }
         unknown = (each.target for of_group in answers.values() if cuts for each in of_group if _is_unknown(each))
         return {at: _words_of_lost(at, cuts[at]) for at in unknown if at in cuts}
 

@@ -10,11 +10,13 @@ What is copied next takes their places, so that the mappings of before tell noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.read_back import ends_of_committed
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.lost_copies import first_lost
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, RunTable, SourcePartition
@@ -41,9 +43,10 @@ def with_lost_copies(
         ClusterUnreachable: The target does not answer.
     """
     facts = list(facts)
-    cuts = {each.source: cut for each in facts if (cut := _cut_at(each)) is not None}
-    if not cuts or not _are_mapped(pipeline, target):
+    found = {each.source: cut for each in facts if (cut := _cut_at(each)) is not None}
+    if not found or not _are_mapped(pipeline, target):
         return facts
+    cuts = _before_attempts(pipeline, target, {each.source: each for each in facts}, found)
     with LiveMappings(pipeline, cluster, target) as mappings:
         mappings.catch_up(())
         return [
@@ -70,6 +73,21 @@ def _cut_at(facts: PartitionFacts) -> int | None:
     if facts.target_end is not None and record.target_end is not None and facts.target_end < record.target_end:
         cuts.append(facts.target_end)
     return min(cuts, default=None)
+
+
+def _before_attempts(
+    pipeline: Pipeline,
+    target: Cluster,
+    facts: Mapping[TopicPartition, PartitionFacts],
+    cuts: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The cuts, before what was tried behind them and aborted; it is copied in transactions, else nobody can tell."""
+    if not pipeline.features.exactly_once:
+        return dict(cuts)
+    places = {source: TopicPartition(facts[source].target_topic, source.partition) for source in cuts}
+    properties = pipeline.client_properties("target", "consumer")
+    ends = ends_of_committed(target, properties, {places[source]: cut for source, cut in cuts.items()})
+    return {source: ends[at] for source, at in places.items()}
 
 
 def _runs(mappings: LiveMappings, cluster: str, facts: PartitionFacts) -> RunTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import without_lost
+from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS
 from k2k_assets.mapping.index import IndexReader
@@ -83,7 +83,9 @@ class IndexMaps:
         return found
 
     def _load(self, source: SourcePartition) -> PartitionMap:
-        found = without_lost(self._reader.partition_map(source), self._cuts)
+        whole = self._reader.partition_map(source)
+        covered, tables = without_overlaid(whole.covered, whole.runs)
+        found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
         self._runs += _size(found)
         while self._kept and self._runs > MOST_RUNS:
             _, dropped = self._kept.popitem(last=False)

@@ -51,6 +51,7 @@ class ReverseMappings:
         self._other_cluster_into = other_cluster_into
         self.mode = pipeline.bidirectional.mode
         self._source, self._target = source, target
+        self._origin_cluster = target.cluster_id()
         self._third_clusters = ThirdClusters(pipeline, self._pipeline, source, target)
         self._live: LiveMappings | None = None
         self._known: frozenset[SourcePartition] = frozenset()
@@ -71,7 +72,7 @@ class ReverseMappings:
         """
         try:
             if self._live is None:
-                self._live = LiveMappings(self._pipeline, self._target.cluster_id(), self._source)
+                self._live = LiveMappings(self._pipeline, self._origin_cluster, self._source)
             cut = self._live.catch_up(topics, patience)
             self._known = frozenset(self._live.sources())
             if self.mode == "pipeline":
@@ -153,4 +154,4 @@ class ReverseMappings:
         return next((third for to in runs if (third := self._third_back(to))), None)
 
     def _origin(self, target: Target) -> SourcePartition:
-        return SourcePartition(self._target.cluster_id(), target.topic, target.topic_id, target.partition)
+        return SourcePartition(self._origin_cluster, target.topic, target.topic_id, target.partition)

@@ -98,7 +98,7 @@ def test_translations(given: dict[str, Any], word: str, committed: int | None) -
         (CommittedOffset(30, "k2k_8.1@here"), {}, "older", None),
         (CommittedOffset(30, "k2k_7.99@there"), {}, "another cluster", None),
         (CommittedOffset(50, "k2k_8.1@there"), {"guard": False}, "another cluster", None),
-        (CommittedOffset(30, "k2k_7.99@there"), {"foreign": "overwrite"}, "another cluster", None),
+        (CommittedOffset(30, "k2k_8.1@there"), {"foreign": "overwrite"}, "exact", 50),
         (CommittedOffset(30, "k2k_7.99"), {"offset": -1, "state": TranslationState.UNKNOWN}, "unknown", None),
     ],
 )

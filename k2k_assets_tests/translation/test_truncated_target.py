@@ -30,7 +30,7 @@ from k2k_assets.translation import translate_frame
 from k2k_assets.translation.checkpoints import translate_checkpoint
 from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
-from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, OpenTransaction, create_topic, produce, unique
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import copy, told
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
@@ -62,8 +62,9 @@ def truncated(source: str, target: LossySource, topic: str, path: Path) -> Pipel
 
 @MODES
 @pytest.mark.parametrize("is_noticed", [True, False], ids=["the copy has stopped", "no copy has noticed it"])
+@pytest.mark.parametrize("tried", [0, 10], ids=["nothing came since", "an aborted attempt lies there"])
 def test_groups_stay_out_of_what_is_lost(
-    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, is_noticed: bool
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, is_noticed: bool, tried: int
 ) -> None:
     source, target = clusters.source_servers, LossySource(broker)
     topic, prefix = create_topic(source, unique("orders")), unique("readers")
@@ -77,7 +78,11 @@ def test_groups_stay_out_of_what_is_lost(
         groups={"consumerGroups": f"{prefix}.*"},
         consumer={"group.id": unique("k2k")},
     )
+    if tried and mode == "disabled":
+        pytest.skip("nothing is aborted at least once")
     pipeline = truncated(source, target, topic, path)
+    if tried:  # as the transaction leaves it that was under way when the target lost its copies
+        OpenTransaction(target.servers, topic, [b"tried %d" % n for n in range(tried)]).abort()
     if is_noticed:
         produce(source, topic, [b"new %d" % n for n in range(100)])
         assert "copies in it are lost" in told(copy(pipeline))[topic]

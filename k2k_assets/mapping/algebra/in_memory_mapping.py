@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.fold import NEVER, Covered, Order, PartitionMapping, Target, fold
+from k2k_assets.mapping.algebra.fold import NEVER, Covered, Order, PartitionMapping, Target, fold, is_nowhere
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
 
 Tables = Mapping[Target, RunTable]
@@ -126,9 +126,13 @@ class InMemoryMapping:
 
     def target_ends(self) -> dict[Target, int]:
         """Target offset after the last record, by target partition."""
-        return {target: end.target for target, end in self.ends.items()} | {
-            target: table.target_end for target, table in self.tables.items() if len(table)
-        }
+        below = {target: end.target for target, end in self.ends.items()}
+        found = below | {target: table.target_end for target, table in self.tables.items() if len(table)}
+        return {target: end for target, end in found.items() if not is_nowhere(target)}
+
+    def target_topics(self) -> set[str]:
+        """Ids of the topics that records went to."""
+        return {target.topic_id for target in {*self.tables, *self.ends} if not is_nowhere(target)}
 
     def extend(self, placed: Sequence[Placed], mark_every: int) -> None:
         """Adds mapping records.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from k2k_assets.core.any_group import ANY_GROUP
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, Records, Tables
+from k2k_assets.mapping.algebra.lost_copies import without_overlaid
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 
 _NOTHING = InMemoryMapping()
@@ -55,18 +56,14 @@ class InMemoryMappings:
         """The mapping of a source partition in memory."""
         return self._own.get(source, _NOTHING)
 
-    def target_ends(self) -> dict[Target, int]:
-        """Target offset after the last record that the pipeline mapped, by target partition."""
-        found: dict[Target, int] = {}
-        for held in self._own.values():
-            for target, end in held.target_ends().items():
-                found[target] = max(end, found.get(target, 0))
-        return found
+    def items(self) -> Iterable[tuple[SourcePartition, InMemoryMapping]]:
+        """The mappings of the source partitions that the pipeline maps."""
+        return self._own.items()
 
     def alone(self, source: SourcePartition) -> tuple[tuple[Covered, ...], Tables]:
         """Coverage and runs in memory; computed again only after a change."""
         if source not in self._alone:
-            self._alone[source] = self.held(source).alone()
+            self._alone[source] = without_overlaid(*self.held(source).alone())
         return self._alone[source]
 
     def others_of(self, source: SourcePartition) -> dict[str, PartitionMap]:
@@ -155,7 +152,10 @@ class InMemoryMappings:
 
 
 def last_of_those_that_followed(mappings: Mapping[str, InMemoryMapping]) -> str:
-    """Which pipeline's mappings count: the last one that began when all before it had ended.
+    """Which pipeline's mappings count: the last one that followed another one into the same target topic.
+
+    It began when all before it had ended. Where a partition is idle, a pipeline beside another one looks the same; that
+    one copies into a topic of its own.
 
     ```
      a  ━━━━━━━━                            a pipeline got another group.id: b
@@ -169,7 +169,7 @@ def last_of_those_that_followed(mappings: Mapping[str, InMemoryMapping]) -> str:
     ordered = sorted((held.first_time or 0, group) for group, held in mappings.items())
     owner, ended = ordered[0][1], -1
     for began, group in ordered:
-        if began > ended:
+        if began > ended and not mappings[owner].target_topics().isdisjoint(mappings[group].target_topics()):
             owner = group
         ended = max(ended, mappings[group].last_time)
     return owner

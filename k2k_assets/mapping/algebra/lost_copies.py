@@ -11,15 +11,15 @@ What is copied next takes their places.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.fold import Covered, Target
-from k2k_assets.mapping.algebra.in_memory_mapping import without
-from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
+from k2k_assets.mapping.algebra.fold import Covered, Target, is_nowhere
+from k2k_assets.mapping.algebra.in_memory_mapping import Tables, without
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable
 from k2k_assets.mapping.algebra.translate import next_records
 
 
@@ -35,14 +35,14 @@ def first_lost(runs: RunTable, cut: int) -> int | None:
     return int(runs.source_starts[run]) + record - int(runs.target_starts[run]) if run < len(runs) else None
 
 
-def without_lost(mapping: PartitionMap, cuts: Mapping[Target, int]) -> PartitionMap:
+def without_lost(mapping: PartitionMap, cut_of: Callable[[Target], int | None]) -> PartitionMap:
     """The map up to the first record whose copy is lost; what lies behind is unknown, up to where it was copied.
 
     Args:
         mapping: The map.
-        cuts: Target offset from which on copies are lost, by target partition.
+        cut_of: Target offset from which on copies in a target partition are lost; None if none are.
     """
-    lost = [first_lost(mapping.runs.get(target, NO_RUNS), cut) for target, cut in cuts.items()]
+    lost = [first_lost(runs, cut) for target, runs in mapping.runs.items() if (cut := cut_of(target)) is not None]
     start = min((offset for offset in lost if offset is not None), default=None)
     if start is None:
         return mapping
@@ -53,3 +53,41 @@ def without_lost(mapping: PartitionMap, cuts: Mapping[Target, int]) -> Partition
         dropped={rule: run_tables.before(table, start) for rule, table in mapping.dropped.items()},
     )
     return known.reaching(mapping.covered_end)
+
+
+def without_overlaid(covered: tuple[Covered, ...], tables: Tables) -> tuple[tuple[Covered, ...], Tables]:
+    """Coverage and runs without the copies in whose places later ones lie: the target was cut off in between.
+
+    ```
+     source   0 ... 39 | 40 ... 99 | 100 ...
+     target   0 ... 39 | 40 ... 99 | 40 ...       the copies of 40 to 99 are lost, and nobody had noticed it
+    ```
+
+    Args:
+        covered: Covered ranges.
+        tables: Runs by target partition, in the order of the source.
+    """
+    lost: list[Covered] = []
+    kept = dict(tables)
+    for target, table in tables.items():
+        if is_nowhere(target) or len(table) < 2:
+            continue
+        # From where on later copies lie, behind each run but the last.
+        later = np.minimum.accumulate(table.target_starts[:0:-1])[::-1]
+        over = np.maximum(table.target_starts[:-1] + table.counts[:-1] - later, 0)
+        if not over.any():
+            continue
+        gone = np.append(np.minimum(over, table.counts[:-1]), 0)
+        ends = table.source_starts + table.counts
+        which = np.flatnonzero(gone)
+        # One gap reaches over all runs that follow and are lost as a whole.
+        begins = (np.diff(which) > 1) | (gone < table.counts)[which[1:]]
+        for of_one_cut in np.split(which, np.flatnonzero(begins) + 1):
+            first, last = of_one_cut[0], of_one_cut[-1]
+            lost.append(Covered(int(ends[first] - gone[first]), int(ends[last])))
+        left = table.counts - gone
+        some = left > 0
+        kept[target] = RunTable(table.source_starts[some], table.target_starts[some], left[some])
+    for gap in lost:
+        covered = without(covered, gap)
+    return covered, kept

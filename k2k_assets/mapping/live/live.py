@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import BothWays
@@ -27,11 +28,12 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
+from k2k_assets.kafka.read_back import ends_of_committed
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
-from k2k_assets.mapping.algebra.lost_copies import without_lost
+from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
@@ -95,7 +97,9 @@ class LiveMappings:
         self._held = InMemoryMappings(pipeline.group, mark_every, with_dropped)
         self._began: dict[SourcePartition, tuple[int | None, int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
-        self._target_cuts = TargetCuts()
+        reader = pipeline.client_properties("target", "consumer")
+        are_committed = pipeline.features.exactly_once
+        self._target_cuts = TargetCuts(target, partial(ends_of_committed, target, reader) if are_committed else None)
         self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
         self._unreadable: Refused | None = None
@@ -123,10 +127,9 @@ class LiveMappings:
         if self._copied is None:
             self._follow_commits(described)
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
-        before = self._held.target_ends()
         starts, stable, offline = ranges_where_led(self._target, names, "stable")
         identified = {Target(tp.topic, described[tp.topic].topic_id, tp.partition): end for tp, end in stable.items()}
-        self._target_cuts.look(self._target, before, identified)
+        self._target_cuts.look(self._held.items(), identified)
         # Read before the mapping topic's ends are taken: so all known positions have mapping records below these ends.
         if self._copied:
             self._copied.read(patience)
@@ -173,11 +176,11 @@ class LiveMappings:
             with_lost: Whether lost copies are in it, too.
         """
         found = self._whole_map_of(source, lowest)
-        return found if with_lost else without_lost(found, self.cuts_of(source))
+        return found if with_lost else without_lost(found, self.cuts_of(source).get)
 
-    def cuts_of(self, source: SourcePartition) -> dict[Target, int]:
-        """Target offset from which on copies are lost, in partitions where a source partition may have been copied."""
-        return self._target_cuts.of(self._commit_of(source))
+    def cuts_of(self, source: SourcePartition) -> Mapping[Target, int]:
+        """As `TargetCuts.of`."""
+        return self._target_cuts.of(source, self._commit_of(source))
 
     def _whole_map_of(self, source: SourcePartition, lowest: int | None) -> PartitionMap:
         held = self._held.held(source)
@@ -186,7 +189,7 @@ class LiveMappings:
         below = self._index.below(source, lowest, held.since, self._held.read_to(source))
         if below is None or not below.answers_all(lowest, held.since):
             self._warn_of_lookup(source, lowest, held.since)
-        return self._map(source, *(held.with_index(below) if below else held.alone()))
+        return self._map(source, *without_overlaid(*(held.with_index(below) if below else held.alone())))
 
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""

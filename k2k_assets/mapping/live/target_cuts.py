@@ -5,13 +5,18 @@ A stop tells of it also when the target has grown again since. Before the copy n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.fold import Order, Target
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+
+EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+"""By target partition an offset: the offset after the last committed record below it."""
 
 
 def told_by_stop(record: CommitRecord | None) -> dict[Target, int]:
@@ -32,40 +37,73 @@ def told_by_stop(record: CommitRecord | None) -> dict[Target, int]:
 class TargetCuts:
     """The target partitions that were seen to end before their copies.
 
-    What a copy tries there makes the partition long again before its stop is written. So a cut is remembered until
-    other mappings say where copies are.
+    What a copy tries there makes the partition long again before its stop is written. So a cut is remembered until the
+    source partition has new mappings: they tell where its copies are, be it in the places of those that were lost.
+
+    Args:
+        cluster: The target cluster.
+        ends_of_committed: Finds where copies end below the log end: what was tried there may have been aborted. None
+            where copies are not written in transactions.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[Target, tuple[int, int]] = {}  # where it was cut, and where its copies ended
+    def __init__(self, cluster: Cluster, ends_of_committed: EndsOfCommitted | None) -> None:
+        self._cluster = cluster
+        self._ends_of_committed = ends_of_committed
+        self._seen: dict[SourcePartition, tuple[Order, dict[Target, int]]] = {}
 
-    def look(self, cluster: Cluster, copied: Mapping[Target, int], stable: Mapping[Target, int]) -> None:
+    def look(self, held: Iterable[tuple[SourcePartition, InMemoryMapping]], stable: Mapping[Target, int]) -> None:
         """Looks which partitions end before their copies.
 
         Args:
-            cluster: The target cluster.
-            copied: Target offset after the last copy, by target partition, known before this call.
+            held: The mappings of the source partitions, known before this call.
             stable: Last stable offsets. Where one is lower, the log end is asked for: an open transaction, or a marker
                 that is still to be written, holds back the last stable offset, and loses nothing.
 
         Raises:
             ClusterUnreachable: The target does not answer.
         """
-        self._seen = {at: seen for at, seen in self._seen.items() if copied.get(at) == seen[1]}
-        doubtful = {TopicPartition(at.topic, at.partition): at for at, end in stable.items() if end < copied.get(at, 0)}
-        ends = cluster.led_offsets(doubtful, "latest").offsets if doubtful else {}
-        for tp, at in doubtful.items():
-            before, _ = self._seen.get(at, (copied[at], 0))
-            if ends.get(tp, before) < before:
-                self._seen[at] = ends[tp], copied[at]
+        seen, doubtful = {}, []
+        for source, mapping in held:
+            if source in self._seen and self._seen[source][0] == mapping.newest:
+                seen[source] = self._seen[source]
+            for target, end in mapping.target_ends().items():
+                if stable.get(target, end) < end:
+                    doubtful.append((source, mapping.newest, target, end))
+        ends = self._ends({_place(target) for _, _, target, _ in doubtful})
+        short = [
+            (source, newest, target) for source, newest, target, end in doubtful if ends.get(_place(target), end) < end
+        ]
+        known = {
+            target for _, cuts in seen.values() for target, cut in cuts.items() if cut <= ends.get(_place(target), -1)
+        }
+        cuts = self._cuts({_place(target): ends[_place(target)] for _, _, target in short if target not in known})
+        for source, newest, target in short:
+            if _place(target) in cuts:
+                cut = cuts[_place(target)]
+                _, of_source = seen.setdefault(source, (newest, {}))
+                of_source[target] = min(cut, of_source.get(target, cut))
+        self._seen = seen
 
-    def of(self, record: CommitRecord | None) -> dict[Target, int]:
-        """Target offset from which on copies are lost, in each partition that was cut.
+    def of(self, source: SourcePartition, record: CommitRecord | None) -> Mapping[Target, int]:
+        """Target offset from which on copies of a source partition are lost, in each target partition that was cut.
 
         Args:
-            record: The newest commit record of a source partition, whose stop tells of a cut, too.
+            source: The source partition.
+            record: Its newest commit record, whose stop tells of a cut, too.
         """
-        return earliest({at: cut for at, (cut, _) in self._seen.items()}, told_by_stop(record))
+        _, cuts = self._seen.get(source, (None, {}))
+        told = told_by_stop(record)
+        return earliest(cuts, told) if cuts and told else cuts or told
+
+    def _ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._cluster.led_offsets(partitions, "latest").offsets if partitions else {}
+
+    def _cuts(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return self._ends_of_committed(ends) if ends and self._ends_of_committed else ends
+
+
+def _place(target: Target) -> TopicPartition:
+    return TopicPartition(target.topic, target.partition)
 
 
 def earliest(*cuts: Mapping[Target, int]) -> dict[Target, int]:

@@ -25,9 +25,9 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.records import RecordRefused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.read_back import count_records, ends_of_committed
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.commit.read_back import count_records
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
 from k2k_assets.replication.slot.dead_letter_topics import without_dead_letter_topic
 from k2k_assets.replication.slot.read.throttled_source import Limits, ThrottledSource
@@ -209,6 +209,7 @@ class Slot:
             fail=pipeline.error_handling.on_foreign_writer != "ignore",
             markers=1 if pipeline.features.exactly_once else 0,
             read_back=partial(count_records, target, reader),
+            ends_of_committed=partial(ends_of_committed, target, reader),
         )
 
     def _refused(self, error: Undeliverable, target: Cluster, progressed: bool) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.in_memory_mapping import NotInMemory, Placed
@@ -55,6 +57,17 @@ def test_of_pipelines_that_followed_each_other_the_last_one_counts(copied: dict[
     assert held.group_of(SOURCE) == owner
     assert held.held(SOURCE).covered_end == 5 * len(copied[owner])
     assert held.others_of(SOURCE).keys() == copied.keys() - {owner}
+
+
+def test_a_pipeline_into_another_topic_did_not_follow() -> None:
+    """The partition was idle when the second one began, so the times of their records say nothing."""
+    beside = []
+    for group, placed in written("b", [5, 6]):
+        (target,) = placed.record.targets
+        record = replace(placed.record, targets=(structs.replace(target, topic_id="elsewhere"),))
+        beside.append((group, placed._replace(record=record)))
+    assert read([*written("a", [1, 2]), *beside]).group_of(SOURCE) == "a"
+    assert read([*beside, *written("a", [1, 2]), *written("c", [7])]).group_of(SOURCE) == "c"
 
 
 @given(st.data(), st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=3))

@@ -91,7 +91,7 @@ def test_no_position_in_a_log_that_has_lost_records(tmp_path: Path, mode: str) -
     """It may have been copied already: that is to be said, or it is copied again."""
     plan = slot_plan(pipeline(tmp_path, mode), {P0: 9})
     source = FakeCluster({"t": ("s-t", 2)}, starts={P0: 4}, ends={P0: 9})
-    target = FakeCluster({"t": ("t-t", 2), plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1)})
+    target = FakeCluster({"t": ("t-t", 2), plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1)}, end=10**6)
     starts = resolve_starts(plan, (), CommitLog(incomplete=True), source, target)  # type: ignore[arg-type]
     if mode == "enabled":
         assert "has lost records to retention" in render(starts.stopped[P0])

@@ -25,6 +25,9 @@ log = logging.getLogger("k2k.replication")
 # first record (then only committed records count). Returns the number of records in the gap.
 ReadBack = Callable[[TopicPartition, int, int, bool], int]
 
+# By target partition an offset: the offset after the last committed record below it.
+EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+
 
 class ForeignWriter(Exception):
     """Somebody else writes to the target partition.
@@ -50,16 +53,18 @@ class TargetChain:
         fail: Whether a foreign record stops the partition (else it is only logged).
         markers: Number of offsets that a commit takes on each of its partitions: 1 in transactions, else 0.
         read_back: Reads a gap.
+        ends_of_committed: Finds where a truncated target was cut: behind the cut there may be aborted records already.
 
     Attributes:
         strict: Whether nobody but this slot may write to its target partitions, and it writes in transactions.
     """
 
-    def __init__(self, fail: bool, markers: int, read_back: ReadBack) -> None:
+    def __init__(self, fail: bool, markers: int, read_back: ReadBack, ends_of_committed: EndsOfCommitted) -> None:
         self._fail = fail
         self.strict = fail and markers > 0
         self._markers = markers
         self._read_back = read_back
+        self._ends_of_committed = ends_of_committed
         self._expected: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._doubtful: set[TopicPartition] = set()
@@ -115,7 +120,8 @@ class TargetChain:
 
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
-            raise ForeignWriter(source, TargetTruncated(source, target, start, end))
+            cut = self._ends_of_committed({target: end})[target] if self._markers else end
+            raise ForeignWriter(source, TargetTruncated(source, target, start, cut))
         if before and source not in self._unmarked:
             start -= self._markers  # a foreign record may lie right behind our last record, before our marker
         found = self._read_back(target, start, end, before)

@@ -29,6 +29,7 @@ from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.topic_identity import ask_topics
 from k2k_assets.replication.slot.start.given_starts import given_starts
 from k2k_assets.replication.slot.start.offline_partitions import without_leader
+from k2k_assets.replication.slot.start.truncated_targets import truncated_targets
 
 
 @dataclass(slots=True)
@@ -76,9 +77,9 @@ def resolve_starts(
         record = log.positions.get(plan.source)
         reason = (
             log.unreadable_reason(plan.source)
+            or _lost_copies(plan, record, there)
             or _source_reason(plan, record, known, copied)
             or _target_reason(plan, record, there)
-            or _lost_copies(plan, record)
             or (_former_reason(plan, ids, known) if record is None else None)
         )
         if reason:
@@ -87,6 +88,8 @@ def resolve_starts(
             alive.append(plan)
     starts.offline_partitions = without_leader(slot.pipeline, alive, target, there)
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
+    starts.stopped |= truncated_targets(slot, alive, log, target)
+    alive = [plan for plan in alive if plan.source not in starts.stopped]
     sources = [plan.source for plan in alive]
     earliest, offline = source.led_offsets(sources, "earliest", ELECTION_SECONDS)
     starts.offline_partitions |= offline
@@ -188,12 +191,18 @@ def _target_reason(
     return None
 
 
-def _lost_copies(plan: PartitionPlan, record: CommitRecord | None) -> StopReason | None:
+def _lost_copies(
+    plan: PartitionPlan, record: CommitRecord | None, there: Mapping[str, TopicDescription]
+) -> StopReason | None:
     """The stop of a partition whose copies are lost, until somebody says where it goes on.
 
-    The target does not show it any more once it is as long as it was, be it by an attempt that was aborted.
+    The target does not show it any more once it is as long as it was, be it by an attempt that was aborted. So no other
+    stop takes its place, but that of another target topic.
     """
     if record is None or record.target_topic != plan.target_topic:
+        return None
+    topic = there.get(plan.target_topic)
+    if topic is not None and topic.topic_id != record.target_topic_id:
         return None
     return record.reason if isinstance(record.reason, TargetTruncated) else None
 

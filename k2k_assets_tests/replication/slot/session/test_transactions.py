@@ -112,7 +112,7 @@ def test_records_between_ours_are_a_strangers_only_while_the_partition_is_ours(
     harness: Any, still_ours: bool, error: type[Exception]
 ) -> None:
     """At least once nobody keeps a slot that has slept from writing behind its successor, and seeing its records."""
-    chain = TargetChain(fail=True, markers=0, read_back=lambda *_: 3)
+    chain = TargetChain(fail=True, markers=0, read_back=lambda *_: 3, ends_of_committed=dict)
     made = harness(arrivals(0) + arrivals(1, at=0.2), {P0: 2}, chain=chain)
     write = made.sink.write
 

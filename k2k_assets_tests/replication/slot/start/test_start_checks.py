@@ -13,10 +13,13 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.stops.reasons.source_log import StartOutsideLog
+from k2k_assets.core.stops.reasons.target_log import TargetTruncated
+from k2k_assets.core.stops.reasons.target_topic import TargetRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.start import truncated_targets
 from k2k_assets.replication.slot.start.start_checks import Starts, resolve_starts
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
@@ -26,10 +29,19 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OTHER = TopicPartition("u", 0)
 
 
-def slot(tmp_path: Path, *partitions: TopicPartition, reset: str | None = None, start: object = None) -> SlotPlan:
+def slot(
+    tmp_path: Path,
+    *partitions: TopicPartition,
+    reset: str | None = None,
+    start: object = None,
+    mode: str = "disabled",
+) -> SlotPlan:
     consumer = {"group.id": "k2k.g", **({"auto.offset.reset": reset} if reset else {})}
     stages = [{"source": {"topic": ["t", "u"], "start": start}}, {"sink": {"topic": "source", "partition": "source"}}]
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t", "u"], consumer=consumer, replication=stages)
+    features = {"exactlyOnce": mode}
+    pipeline = make_pipeline(
+        tmp_path, "a:1", "b:1", ["t", "u"], features=features, consumer=consumer, replication=stages
+    )
     return slot_plan(pipeline, dict.fromkeys(partitions, 0))
 
 
@@ -41,6 +53,7 @@ def resolve(
     source_offline: Any = (),
     target_offline: Any = (),
     at_times: dict[tuple[TopicPartition, int], int] | None = None,
+    target_ends: dict[TopicPartition, int] | None = None,
     **cluster: Any,
 ) -> Starts:
     source = FakeCluster(
@@ -53,7 +66,9 @@ def resolve(
         }
     )
     topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
-    target = FakeCluster({plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics})
+    target = FakeCluster(
+        {plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics}, ends=target_ends, end=10**6
+    )
     source.offline_partitions.update(source_offline)
     source.at_times.update(at_times or {})
     target.offline_partitions.update(target_offline)
@@ -331,6 +346,28 @@ def test_a_plan_of_a_topic_that_was_created_anew_and_accepted_since_is_not_follo
     former = replace(plan.partitions[0], **changed)
     with pytest.raises(Superseded, match="topic t was created anew, and accepted by k2k-tool, since this"):
         resolve(replace(plan, partitions=(former,)), CommitLog({P0: commit_record(P0, 100)}))
+
+
+@pytest.mark.parametrize(("end", "mode", "cut"), [(90, "enabled", None), (89, "enabled", 80), (89, "disabled", 89)])
+def test_a_target_that_ends_before_its_copies_was_truncated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int, mode: str, cut: int | None
+) -> None:
+    """What lies behind the last committed record was tried since the target lost its copies."""
+    monkeypatch.setattr(truncated_targets, "ends_of_committed", lambda target, properties, ends: {P0: ends[P0] - 9})
+    log = CommitLog({P0: commit_record(P0, 100)})
+    starts = resolve(slot(tmp_path, P0, P1, mode=mode), log, target_ends={P0: end})
+    assert starts.stopped == ({} if cut is None else {P0: TargetTruncated(P0, P0, 90, cut)})
+    assert set(starts.states) == ({P0, P1} if cut is None else {P1})
+
+
+def test_copies_that_are_lost_stay_so_whatever_else_happens(tmp_path: Path) -> None:
+    lost = TargetTruncated(P0, P0, 90, 40)
+    log = CommitLog({P0: replace(commit_record(P0, 100), reason=lost)})
+    changes: list[dict[str, Any]] = [{"topics": {}}, {"topics": {"t": ("another", 2)}}, {"target_topics": {}}]
+    for changed in changes:
+        assert resolve(slot(tmp_path, P0), log, **changed).stopped == {P0: lost}
+    recreated = resolve(slot(tmp_path, P0), log, target_topics={"t": ("another", 2)}).stopped[P0]
+    assert isinstance(recreated, TargetRecreated), "another topic has never had them"
 
 
 def test_the_target_end_of_a_time_when_nobody_else_wrote_means_nothing(tmp_path: Path) -> None:

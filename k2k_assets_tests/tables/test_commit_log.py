@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.positions import PositionRow
+from k2k_assets.tables import stored
 from k2k_assets.tables.commit_log import commit_log_frame, read_commit_log_table, write_commit_log
-from k2k_assets.tables.stored import BrokenTable, NoTable, directory_of
+from k2k_assets.tables.stored import BrokenTable, NoTable
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.spark
@@ -42,7 +43,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
 
 
 @pytest.mark.slow
-def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> None:
+def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoTable, match="materialize the asset"):
         read_commit_log_table(spark, pipeline)
     for position in (5, 6, 7):
@@ -51,10 +52,42 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> Non
         assert (one["position"], one["lag"], one["seconds_behind"]) == (position, 3, 2.5)
         assert one["committed"].astimezone(UTC) == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
         assert (other["source_end"], other["lag"], other["target_end"]) == (None, None, None)
-    directory = directory_of(pipeline, "commit_log").local
-    assert directory
-    versions = [path for path in directory.iterdir() if path.is_dir()]
-    assert len(versions) == 2, "the newest, and the one that somebody may be reading"
+    assert len(_versions(pipeline)) == 3, "somebody may be reading them"
+    now = stored._now_ms()
+    monkeypatch.setattr(stored, "_now_ms", lambda: now + 3_700_000)
+    (_folder(pipeline) / f".{now}-00000000").mkdir()  # of a writer that was killed
+    write_commit_log(spark, pipeline, [_POSITION])
+    assert len(_versions(pipeline)) == 2, "the newest, and the one that it has just superseded"
+
+
+def test_who_is_slower_takes_nothing_away(
+    spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has written a newer version when this one's is complete."""
+    real, newer = Path.rename, [replace(_POSITION, position=9)]
+
+    def renamed(path: Path, target: Path) -> Path:
+        if rows := list(newer):
+            newer.clear()
+            write_commit_log(spark, pipeline, rows)
+            assert [row["position"] for row in read_commit_log_table(spark, pipeline).collect()] == [9]
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    write_commit_log(spark, pipeline, [_POSITION])
+    assert [row["position"] for row in read_commit_log_table(spark, pipeline).collect()] == [9]
+    write_commit_log(spark, pipeline, [_POSITION])
+    assert [row["position"] for row in read_commit_log_table(spark, pipeline).collect()] == [5]
+
+
+def _folder(pipeline: Pipeline) -> Path:
+    folder = stored.directory_of(pipeline, "commit_log").local
+    assert folder
+    return folder
+
+
+def _versions(pipeline: Pipeline) -> list[str]:
+    return [path.name for path in _folder(pipeline).iterdir()]
 
 
 def test_an_empty_one(spark: SparkSession, pipeline: Pipeline) -> None:
@@ -80,8 +113,11 @@ def test_a_broken_row_is_not_written(
         commit_log_frame(spark, rows)
 
 
-def test_a_pointer_that_is_none(spark: SparkSession, pipeline: Pipeline) -> None:
+def test_the_next_version_is_the_current_one_also_where_a_clock_is_late(
+    spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commit_log(spark, pipeline, [])
+    now = stored._now_ms()
+    monkeypatch.setattr(stored, "_now_ms", lambda: now - 600_000)
     write_commit_log(spark, pipeline, [_POSITION])
-    (directory_of(pipeline, "commit_log") / "table.json").replace("{}")
-    with pytest.raises(NoTable, match=r"table\.json cannot be read"):
-        read_commit_log_table(spark, pipeline)
+    assert read_commit_log_table(spark, pipeline).count() == 1

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from k2k_assets.core.object_folder import ObjectFolder
+from k2k_assets.core.state_path import StatePath
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.tables import stored
 from k2k_assets.tables.commit_log import commit_log_frame, read_commit_log_table, write_commit_log
@@ -27,9 +28,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
 
 
 def _versions(pipeline: Pipeline) -> set[str]:
-    names = ObjectFolder(str(stored.directory_of(pipeline, "commit_log"))).names()
-    assert "table.json" in names
-    return names - {"table.json"}
+    return ObjectFolder(str(stored.directory_of(pipeline, "commit_log"))).names()
 
 
 @pytest.mark.slow
@@ -46,7 +45,7 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline, monkey
         assert read.orderBy("partition").collect() == made.orderBy("partition").collect()
         assert [(f.name, f.dataType) for f in read.schema] == [(f.name, f.dataType) for f in made.schema]
         hour += 1
-    assert len(_versions(pipeline)) == 2, "the newest, and the one before"
+    assert len(_versions(pipeline)) == 2, "the newest, and the one that it has just superseded"
     write_commit_log(spark, pipeline, [])
     assert read_commit_log_table(spark, pipeline).count() == 0
 
@@ -55,20 +54,23 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline, monkey
 def test_who_is_slower_takes_nothing_away(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one writes whenever this one has written its version, or before it reads what is current."""
-    real = stored._named
+    """Another process writes two newer versions, hours apart, while this one stalls before it puts its own."""
+    now, hour = stored._now_ms(), 0
+    monkeypatch.setattr(stored, "_now_ms", lambda: now + hour * 3_700_000)
+    real, stalled = StatePath.replace, [_POSITION]
     write_commit_log(spark, pipeline, [])
-    inner = [replace(_POSITION, position=9)]
 
-    def named(directory: object) -> str | None:
-        if inner:
-            rows = list(inner)
-            inner.clear()
-            write_commit_log(spark, pipeline, rows)
-        return real(directory)  # type: ignore[arg-type]
+    def replaced(path: StatePath, content: str | bytes) -> None:
+        nonlocal hour
+        if stalled:
+            stalled.clear()
+            for position in (8, 9):
+                hour += 1
+                write_commit_log(spark, pipeline, [replace(_POSITION, position=position)])
+        real(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stored, "_named", named)
+        patch.setattr(StatePath, "replace", replaced)
         write_commit_log(spark, pipeline, [_POSITION])
     assert [row["position"] for row in read_commit_log_table(spark, pipeline).collect()] == [9]
-    assert len(_versions(pipeline)) == 3
+    assert len(_versions(pipeline)) == 2, "its own, which nobody was told of, is gone with the others"

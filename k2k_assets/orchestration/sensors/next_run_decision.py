@@ -135,16 +135,18 @@ class ActiveRun(_Model):
 
     Attributes:
         run_id: Its id.
+        number: Its number in Dagster's storage, which counts the runs as they are created.
         waits: Whether it is still in Dagster's queue.
         ends: Whether somebody has terminated it.
         started: Whether its process has begun.
-        gone: Whether its process has certainly ended (`run_process`).
+        gone: Whether its process has certainly ended (`run_process`), or nobody is left to launch it.
         worked: Whether it has done any of its work (`run_tags`).
         since: Time when it began; before that when it was launched, or queued; seconds since the epoch.
         window: Its window in seconds, if longer than `sync.window`.
     """
 
     run_id: str
+    number: int = 0
     waits: bool = False
     ends: bool = False
     started: bool = False
@@ -153,17 +155,13 @@ class ActiveRun(_Model):
     since: float
     window: float | None = None
 
-    @property
-    def begun(self) -> float:
-        """When it began."""
-        return self.since
-
 
 class EndedRun(_Model):
     """A run that has ended.
 
     Attributes:
         run_id: Its id.
+        number: Its number in Dagster's storage.
         how: How it ended.
         started: Begin, seconds since the epoch.
         ended: End, seconds since the epoch.
@@ -172,16 +170,12 @@ class EndedRun(_Model):
     """
 
     run_id: str
+    number: int = 0
     how: Literal["success", "failure", "canceled"]
     started: float
     ended: float
     gone: bool = False
     worked: bool = False
-
-    @property
-    def begun(self) -> float:
-        """When it began."""
-        return self.started
 
 
 class SyncFacts(_Model):
@@ -249,9 +243,7 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
     others = _others(facts, living, active)
 
     def answer(reason: str, asks: bool = False) -> SyncDecision:
-        known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
-        newest = max(known, key=lambda run: run.begun, default=None)
-        key = f"{words.key}-after-{newest.run_id if newest else 'none'}" if asks else None
+        key = f"{words.key}-after-{_newest(facts)}" if asks else None
         reports = not others and any(not run.waits for run in active)
         return SyncDecision(run_key=key, reason=reason, dead=dead, run_reports=reports, others=others, heard=heard)
 
@@ -292,6 +284,18 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
 def back_off(attempts: int) -> float:
     """Seconds to wait after so many attempts in a row that failed."""
     return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
+
+
+def _newest(facts: SyncFacts) -> str:
+    """Id of the run that was created last; `none` if there is none.
+
+    It names the next one: a tick that is evaluated twice asks for the same run, and after that run was created no tick
+    asks for it again. By times, of several clocks, an earlier run may seem to be the newest, and Dagster drops a
+    request whose key it knows.
+    """
+    known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
+    newest = max(known, key=lambda run: run.number, default=None)
+    return newest.run_id if newest else "none"
 
 
 def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) -> bool:

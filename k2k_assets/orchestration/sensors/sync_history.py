@@ -34,13 +34,20 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
             end = record.end_time or started
             ended.append(
                 EndedRun(
-                    run_id=run.run_id, how=how, started=started, ended=end, gone=is_gone(run), worked=has_worked(run)
+                    run_id=run.run_id,
+                    number=record.storage_id,
+                    how=how,
+                    started=started,
+                    ended=end,
+                    gone=is_gone(run),
+                    worked=has_worked(run),
                 )
             )
         else:
             active.append(
                 ActiveRun(
                     run_id=run.run_id,
+                    number=record.storage_id,
                     waits=run.status in _WAITING,
                     ends=run.status is dg.DagsterRunStatus.CANCELING,
                     started=record.start_time is not None,

@@ -198,6 +198,15 @@ def test_a_run_that_has_worked_and_is_found_dead_causes_no_wait_either() -> None
         assert (decision.dead, decision.run_key) == (("r1",), "sync-after-r1")
 
 
+def test_the_key_names_the_run_that_was_created_last_whatever_the_clocks_say() -> None:
+    """It failed at its launch, so only the database says when it was created, whose clock is ten seconds behind."""
+    before = EndedRun(run_id="r1", number=1, how="failure", started=NOW - 100, ended=NOW - 99)
+    newest = EndedRun(run_id="r2", number=2, how="failure", started=NOW - 105, ended=NOW - 105)
+    assert _decide(ended=[newest, before]).run_key == "sync-after-r2", "r2 was asked for as the one after r1"
+    waits = ActiveRun(run_id="r3", number=3, waits=True, gone=True, since=NOW - 110)
+    assert _decide(active=[waits], ended=[newest, before]).run_key == "sync-after-r3"
+
+
 def test_successors_that_fail_are_asked_for_less_and_less_often_too() -> None:
     """Each tick asked for another one until the run that still copied had gone."""
     alive = {"i1": _instance(5, "r1")}

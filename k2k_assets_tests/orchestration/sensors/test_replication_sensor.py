@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -25,6 +26,7 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.sensors import replication_sensor
+from k2k_assets.orchestration.sensors.next_run_decision import LONGEST_BACK_OFF
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -285,6 +287,30 @@ def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
     failed = ticks.instance.get_run_by_id(run.run_id)
     assert failed is not None
     assert failed.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_no_run_key_comes_twice_where_the_clock_of_the_database_is_late(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster drops a request whose key it knows, without a word: nothing would be copied any more."""
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}))
+    ticks = Ticks(place, "s:9092", "t:9092", "a")
+    job, tags = ticks.names.sync_job, ticks.names.sync_tags
+    ticks.clock = clock = FakeClock(time.time())
+    keys: list[str | None] = []
+    for n in range(3):
+        (request,) = requests(ticks.tick())
+        (again,) = requests(ticks.tick())
+        assert request.run_key == again.run_key, "a tick that is evaluated twice asks for one run"
+        keys.append(request.run_key)
+        run = ticks.run(job, tags, dg.DagsterRunStatus.STARTING)
+        if n == 0:  # its process tells the time of this machine, ten seconds later than the database's
+            start = DagsterEvent(dg.DagsterEventType.RUN_START.value, job)
+            at = datetime.fromtimestamp(time.time() + 10, UTC)
+            ticks.instance.run_storage.handle_run_event(run.run_id, start, at)
+        ticks.instance.report_run_failed(run)
+        clock.advance(LONGEST_BACK_OFF)
+    assert len(set(keys)) == 3
 
 
 def test_silence_while_nobody_could_write_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,10 +36,12 @@ class Ticks:
         """The name of the sensor."""
         return self.names.sensor
 
-    def run(self, job: str, tags: dict[str, str]) -> dg.DagsterRun:
+    def run(
+        self, job: str, tags: dict[str, str], status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED
+    ) -> dg.DagsterRun:
         """A run in progress, as the daemon makes one of a request."""
         definition = build_definitions(self.folder).resolve_job_def(job)
-        return self.instance.create_run_for_job(definition, status=dg.DagsterRunStatus.STARTED, tags=tags)
+        return self.instance.create_run_for_job(definition, status=status, tags=tags)
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         """One tick, with the cursor of the one before."""

@@ -15,7 +15,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.orchestration.maintenance.event_tables import EventTables
 from k2k_assets.orchestration.maintenance.keeping import Ours
 from k2k_assets.orchestration.names import MAINTENANCE_TAGS
-from k2k_assets.orchestration.sensors.sync_history import RUNS_LOOKED_AT
+from k2k_assets.orchestration.sensors.run_history import RUNS_LOOKED_AT
 
 _PAGE = 200
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from k2k_assets.coordination.liveness import LastSign
+from k2k_assets.orchestration.sensors.next_run_decision import back_off
 
 Positions = Sequence[int | None]
 """The position of each partition of a topic; None where there is none."""
@@ -27,6 +28,7 @@ class MappingsFacts(BaseModel):
         last_run: Id of the newest such run of the mappings job.
         last_ended: End of that run, seconds since the epoch.
         last_good: Whether it succeeded.
+        failures: Number of runs in a row that have failed, up to that one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,17 +42,25 @@ class MappingsFacts(BaseModel):
     last_run: str | None = None
     last_ended: float | None = None
     last_good: bool = False
+    failures: int = 0
 
 
 def decide_mappings(facts: MappingsFacts) -> str | None:
     """The key of the run to request; None to request none."""
     if not (facts.behind or facts.unproven) or facts.running:
         return None
-    # What is new does not wait for the interval, which only bounds how much has to be read from the mapping topic.
-    pause = min(facts.interval, SOON_SECONDS) if facts.lacks and facts.last_good else facts.interval
-    if facts.last_ended is not None and 0 <= facts.now - facts.last_ended < pause:
+    if facts.last_ended is not None and 0 <= facts.now - facts.last_ended < _pause(facts):
         return None
     return f"mappings-after-{facts.last_run or 'none'}"
+
+
+def _pause(facts: MappingsFacts) -> float:
+    """Seconds from the end of a run to the next one."""
+    if facts.failures:
+        # Without its verdict the groups are held back.
+        return min(facts.interval, back_off(facts.failures))
+    # What is new does not wait for the interval, which only bounds how much has to be read from the mapping topic.
+    return min(facts.interval, SOON_SECONDS) if facts.lacks and facts.last_good else facts.interval
 
 
 def lacks_partitions(mappings: Mapping[str, Positions], positions: Mapping[str, Positions]) -> bool:

@@ -100,7 +100,7 @@ def replication_sensor(
         runs = last_signs(seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
         silent: set[str] = set()
         if seen.mappings is not None:
-            updating, gone = started(context.instance, names.mappings_tags)
+            updating, gone = started(context.instance, names.mappings_tags, look[1])
             silent = silent_runs(updating, runs, *look, SILENT_SECONDS) | gone
         report_dead(context.instance, silent)
         cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1]})
@@ -178,19 +178,23 @@ def _mappings_request(
 ) -> Iterator[dg.RunRequest]:
     if seen.mappings is None:
         return
-    last = last_run(instance, names.mappings_tags)
+    now, last = clock.time(), last_run(instance, names.mappings_tags, silent)
+    ended = last.ended
+    if last.run_id in silent:
+        # It died, and was found now: the next one waits only where those before it have failed, too.
+        ended = None if last.failures == 1 else now
     decision = decide_mappings(
         MappingsFacts(
-            now=clock.time(),
+            now=now,
             behind=seen.mappings != seen.positions,
             interval=pipeline.index.interval.total_seconds(),
             unproven=_is_anything_copied(seen) and bool(why_unproven(instance, names, _mappings(pipeline, seen))),
             running=running(instance, names.mappings_tags, [names.offset_mappings_key], clock, silent),
             lacks=lacks_partitions(seen.mappings, seen.positions),
             last_run=last.run_id,
-            # One that died has brought nothing: the next one does not wait for the interval.
-            last_ended=None if last.run_id in silent else last.ended,
+            last_ended=ended,
             last_good=last.good,
+            failures=last.failures,
         )
     )
     if decision is not None:

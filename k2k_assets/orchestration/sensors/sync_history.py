@@ -12,6 +12,7 @@ from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
 from k2k_assets.orchestration.runs.run_process import is_gone
 from k2k_assets.orchestration.runs.run_tags import has_worked, window_of
 from k2k_assets.orchestration.sensors.next_run_decision import ActiveRun, EndedRun, SyncFacts
+from k2k_assets.orchestration.sensors.run_history import RUNS_LOOKED_AT, never_began
 from k2k_assets.pipeline import Pipeline
 
 _WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
@@ -20,12 +21,18 @@ _ENDED: Mapping[dg.DagsterRunStatus, Literal["success", "failure", "canceled"]] 
     dg.DagsterRunStatus.FAILURE: "failure",
     dg.DagsterRunStatus.CANCELED: "canceled",
 }
-# Enough to count consecutive failures up to the longest wait. The maintenance job keeps these runs.
-RUNS_LOOKED_AT = 10
 
 
-def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[list[ActiveRun], list[EndedRun]]:
-    """The newest runs with some tags: those that have not ended, and those that have; the newest come first."""
+def sync_runs(
+    instance: dg.DagsterInstance, tags: Mapping[str, str], now: float
+) -> tuple[list[ActiveRun], list[EndedRun]]:
+    """The newest runs with some tags: those that have not ended, and those that have; the newest come first.
+
+    Args:
+        instance: Dagster's instance.
+        tags: Their tags.
+        now: Seconds since the epoch.
+    """
     active, ended = [], []
     for record in instance.get_run_records(dg.RunsFilter(tags=dict(tags)), limit=RUNS_LOOKED_AT):
         run, created = record.dagster_run, record.create_timestamp.timestamp()
@@ -51,7 +58,7 @@ def sync_runs(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> tuple[li
                     waits=run.status in _WAITING,
                     ends=run.status is dg.DagsterRunStatus.CANCELING,
                     started=record.start_time is not None,
-                    gone=is_gone(run),
+                    gone=is_gone(run) or (run.status in _WAITING and never_began(record, now)),
                     worked=has_worked(run),
                     since=record.start_time or _launched(record),
                     window=window_of(run.tags),
@@ -86,7 +93,7 @@ def sync_facts(
         instances: Continuous instances, or mappers, by name.
         heartbeats: Offset of the last heartbeat of each run that starts, by run id.
     """
-    active, ended = sync_runs(context.instance, tags)
+    active, ended = sync_runs(context.instance, tags, look[1])
     return SyncFacts(
         looked=look[0],
         now=look[1],

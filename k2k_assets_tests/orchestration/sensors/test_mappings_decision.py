@@ -12,6 +12,7 @@ from k2k_assets.orchestration.sensors.mappings_decision import (
     lacks_partitions,
     silent_runs,
 )
+from k2k_assets.orchestration.sensors.next_run_decision import FIRST_BACK_OFF
 
 BEHIND = MappingsFacts(now=1000.0, behind=True, interval=600.0, last_run="m1", last_ended=400.0)
 
@@ -34,6 +35,15 @@ def test_an_index_that_lacks_partitions_learns_of_them_soon() -> None:
     assert decide_mappings(lacks.model_copy(update={"now": 459.0})) is None
     assert decide_mappings(lacks.model_copy(update={"last_good": False})) is None
     assert decide_mappings(lacks.model_copy(update={"interval": 10.0, "now": 410.0})) == "mappings-after-m1"
+
+
+@pytest.mark.parametrize(("failures", "pause"), [(1, FIRST_BACK_OFF), (2, 2 * FIRST_BACK_OFF), (9, 600.0)])
+def test_a_run_that_failed_is_asked_for_again_soon_then_later_each_time(failures: int, pause: float) -> None:
+    """The groups wait for its verdict: a broker that was away for a moment must not cost them a whole interval."""
+    failed = BEHIND.model_copy(update={"failures": failures, "now": 400.0 + pause})
+    assert decide_mappings(failed) == "mappings-after-m1"
+    assert decide_mappings(failed.model_copy(update={"now": 399.0 + pause})) is None
+    assert decide_mappings(failed.model_copy(update={"now": 401.0, "interval": 1.0})) == "mappings-after-m1"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.sensors import replication_sensor
-from k2k_assets.orchestration.sensors.next_run_decision import LONGEST_BACK_OFF
+from k2k_assets.orchestration.sensors.next_run_decision import LONGEST_BACK_OFF, START_SECONDS
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -268,6 +269,10 @@ def _seen(pipeline: Pipeline, instances: dict[str, Presence], log: CommitLog | N
     return Observation(found, {"a": [10]}, {"a": [9]}, None, log or CommitLog(), instances)
 
 
+def _behind(pipeline: Pipeline) -> Observation:
+    return replace(_seen(pipeline, {}), mappings={"a": [0]})
+
+
 def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +292,41 @@ def test_a_run_whose_process_is_gone_is_reported_as_failed_and_replaced(
     failed = ticks.instance.get_run_by_id(run.run_id)
     assert failed is not None
     assert failed.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_of_the_mappings_that_never_began_is_reported_as_failed_and_replaced(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was killed before it said a word: no silence tells of it, and Dagster's run monitoring is off."""
+    monkeypatch.setattr(replication_sensor, "observe", _behind)
+    ticks = Ticks(place, "s:9092", "t:9092", "a", features={"offsetMapping": "enabled"})
+    ticks.clock = clock = FakeClock(time.time())
+    job, tags = ticks.names.mappings_job, ticks.names.mappings_tags
+
+    def asked() -> list[str | None]:
+        return [each.run_key for each in requests(ticks.tick()) if each.job_name == job]
+
+    run = ticks.run(job, tags, dg.DagsterRunStatus.STARTING)
+    assert asked() == []
+    clock.advance(START_SECONDS + 1)
+    assert asked() == [f"mappings-after-{run.run_id}"]
+    failed = ticks.instance.get_run_by_id(run.run_id)
+    assert failed is not None
+    assert failed.status is dg.DagsterRunStatus.FAILURE
+    ticks.run(job, tags, dg.DagsterRunStatus.STARTING)
+    assert asked() == [], "the second in a row: the next one waits a little"
+
+
+def test_a_run_that_nobody_launched_is_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster's daemon was killed between creation and launch."""
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}))
+    ticks = Ticks(place, "s:9092", "t:9092", "a")
+    ticks.clock = clock = FakeClock(time.time())
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags, dg.DagsterRunStatus.NOT_STARTED)
+    assert requests(ticks.tick()) == []
+    clock.advance(START_SECONDS + 1)
+    (request,) = requests(ticks.tick())
+    assert request.run_key == f"sync-after-{run.run_id}"
 
 
 def test_no_run_key_comes_twice_where_the_clock_of_the_database_is_late(

@@ -2,6 +2,7 @@
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ class History:
             "records": self._records(),
             "latest checks": self._checks(),
             "failed checks": failed_checks(self.instance, self.checks, MAPPINGS),
-            "sync runs": sync_runs(self.instance, self.names.sync_tags),
+            "sync runs": sync_runs(self.instance, self.names.sync_tags, time.time()),
             "mappings": last_run(self.instance, self.names.mappings_tags),
         }
 

@@ -26,6 +26,9 @@ from k2k_assets.translation.log_ends import before_end, of_another_log
 from k2k_assets.translation.other_way import OtherWay, unproven
 from k2k_assets.translation.routes import Routes, Standing
 
+# In place of a log's end that is not known: nothing is proven of what may lie there.
+_FAR = 2**62
+
 
 class PositionAnswers(NamedTuple):
     """Answers for positions of one partition, in their order.
@@ -86,7 +89,8 @@ def on_target(
             found = unknown_where(elsewhere, Translated(unread.offsets, unread.states))
             answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
             continue
-        found = translate(mapping, target, positions, floor, alone=routes.keeps_partition(topic))
+        log_end = routes.target.ends.get(_place(target), _FAR)
+        found = translate(mapping, target, positions, floor, alone=routes.keeps_partition(topic), log_end=log_end)
         answers.append(_clamped(_place(target), unknown_where(elsewhere, found), routes.target))
     return answers or [nowhere(len(positions))]
 

@@ -203,7 +203,7 @@ class _Translation:
         if mapping is None or ends is None:
             return _not_replicated(len(positions)), again
         if self.other_way is None or not self.other_way.concerns(mapping.source):
-            found = translate(mapping, self._identified(target), positions, ends.start, alone=True)
+            found = translate(mapping, self._identified(target), positions, ends.start, alone=True, log_end=ends.end)
         else:
             far = None if self.copied.source_ends is None else self.copied.source_ends.get(source, _BEYOND)
             unread = self.other_way.first_unread(mapping, self._identified(target), positions, ends, far)

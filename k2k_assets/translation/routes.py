@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -30,11 +30,13 @@ class Standing:
         starts: Log start of each partition; empty if the cluster did not answer.
         offline_partitions: Partitions without a leader, with the reason; they have no start here. Positions in them are
             unknown.
+        ends: Of the target: last stable offset of each partition, asked for before the mappings were read to their end.
     """
 
     ids: Mapping[str, str]
     starts: Mapping[TopicPartition, int]
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def routes(
     spread = frozenset(topic for topic in targets if not pipeline.routing.keeps_partition(topic))
     at_least_once = not pipeline.features.exactly_once
     on_target = _standing(target, set(targets.values()))
+    on_target = replace(on_target, ends=target.led_offsets(on_target.starts, "stable").offsets)
     return Routes(cluster, targets, spread, on_source, on_target, at_least_once)
 
 

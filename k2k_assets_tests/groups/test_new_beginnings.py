@@ -12,6 +12,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, delete_records, delete_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
@@ -23,7 +24,9 @@ pytestmark = pytest.mark.integration
 class World:
     """A topic of one partition, and groups that stand somewhere in it."""
 
-    def __init__(self, clusters: KafkaSandbox, directory: Path, start: object = None, **consumer: Any) -> None:
+    def __init__(
+        self, clusters: KafkaSandbox, directory: Path, start: object = None, mode: str = "enabled", **consumer: Any
+    ) -> None:
         self.source, self.target = clusters.source_servers, clusters.target_servers
         self.topic = create_topic(self.source, unique("orders"))
         self.at = TopicPartition(self.topic, 0)
@@ -34,7 +37,7 @@ class World:
             self.source,
             self.target,
             [self.topic],
-            features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+            features={"exactlyOnce": mode, "offsetMapping": "enabled"},
             groups={"consumerGroups": f"{self._prefix}.*"},
             consumer={"group.id": unique("k2k"), **consumer},
             replication=[
@@ -132,3 +135,26 @@ def test_a_target_topic_that_was_created_anew_is_nobodys_who_has_not_read_the_fo
     for group, position in world.groups.items():
         if position >= 20:
             assert held(world.target, group)[world.at][0] == position - 20
+
+
+@pytest.mark.parametrize("mode", ["enabled", pytest.param("disabled", marks=pytest.mark.slow)])
+def test_a_source_topic_that_was_created_anew_begins_behind_the_copies_of_the_former_one(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """No group reads the copies of the former topic again, and none is called exact that would."""
+    world = World(clusters, tmp_path, mode=mode)
+    world.write(20)
+    copy(world.pipeline)
+    delete_topic(world.source, world.topic)
+    create_topic(world.source, world.topic)
+    assert k2k_tool(["set", "-f", str(world.path), "-o", f"{world.topic}:0:0", "--accept-new-topic"]) == 0
+    copy(world.pipeline)
+    world.stand(0)
+    assert world.moved() == {0: ("unknown", None)}, "nothing tells where its first record will lie"
+    assert [row.state for row in translate_offsets(world.pipeline, world.topic, 0, [0])] == ["unknown"]
+    world.write(5)
+    copy(world.pipeline)
+    first = 20 if mode == "disabled" else 21  # behind a marker
+    assert world.moved() == {0: ("exact", first)}
+    [row] = translate_offsets(world.pipeline, world.topic, 0, [0])
+    assert (row.state, row.to_offset) == ("exact", first)

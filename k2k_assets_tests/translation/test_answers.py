@@ -26,7 +26,8 @@ def _routes(targets: dict[str, str] | None = None, same: bool = True, **starts: 
     source = Standing({"s": "sid", "s2": "sid2"}, starts.get("source", {}))
     targets = targets or {"s": "t"}
     spread: frozenset[str] = frozenset() if same else frozenset(targets)
-    return Routes("c", targets, spread, source, Standing({"t": "tid"}, starts.get("target", {})))
+    at = starts.get("target", {})
+    return Routes("c", targets, spread, source, Standing({"t": "tid"}, at, ends={**at, **starts.get("ends", {})}))
 
 
 def _map(runs: dict[int, list[Run]], topic: str = "s", topic_id: str = "sid") -> PartitionMap:
@@ -88,6 +89,18 @@ def test_nothing_mapped_is_at_the_log_start_only_where_no_other_source_feeds_it(
     assert _shown(on_target(_routes(target=starts), nothing, np.array([5]))) == [("t-0", [3], ["exact"])]
     shared = _routes({"s": "t", "s2": "t"}, target=starts)
     assert _shown(on_target(shared, nothing, np.array([5]))) == [("t-0", [-1], ["not replicated"])]
+
+
+def test_the_log_start_is_exact_only_where_nothing_lies_in_the_target() -> None:
+    """What lies there may be copies of a former source topic of that name, which a group there would read again."""
+    nothing, at = _map({}), TopicPartition("t", 0)
+    positions = np.array([0, 9, 10])  # the last is ahead of the copy: its answer moves on with it
+    former = _routes(target={at: 3}, ends={at: 7})
+    assert _shown(on_target(former, nothing, positions)) == [("t-0", [-1, -1, 3], ["unknown", "unknown", "ahead"])]
+    expired = _routes(target={at: 7}, ends={at: 7})
+    assert _shown(on_target(expired, nothing, positions)) == [("t-0", [7, 7, 7], ["exact", "exact", "ahead"])]
+    copied = _map({0: [Run(2, 7, 5)]})
+    assert _shown(on_target(former, copied, np.array([0]))) == [("t-0", [7], ["exact"])]
 
 
 def test_a_partition_that_is_spread_has_an_answer_in_each() -> None:

@@ -93,6 +93,24 @@ def test_nothing_was_copied_yet_is_an_answer_too() -> None:
     assert {a.state for found in unmapped.values() for a in found} == {TranslationState.NOT_REPLICATED}
 
 
+def test_a_source_topic_that_was_created_anew_begins_behind_the_copies_of_the_former_one() -> None:
+    """Which are no longer mapped: from the target's log start on the group would read them again."""
+    groups, nothing = {"g": {A0: 0}, "h": {A0: 3}}, partition_map(A0, 0)
+    unproven = brief(translated(groups, {A0: nothing}, ONE_TO_ONE, {XA0: Ends(0, 20)}, {A0: 0}))
+    assert unproven == {"g": [("x.a-0", -1, "unknown")], "h": [("x.a-0", 0, "ahead")]}
+    expired = brief(translated(groups, {A0: nothing}, ONE_TO_ONE, {XA0: Ends(20, 20)}, {A0: 0}))
+    assert expired == {"g": [("x.a-0", 20, "exact")], "h": [("x.a-0", 20, "ahead")]}
+    filtered = brief(translated({"g": {A0: 3}}, {A0: partition_map(A0, 3)}, ONE_TO_ONE, {XA0: Ends(0, 20)}))
+    assert filtered == {"g": [("x.a-0", -1, "unknown")]}, "all of it was left out"
+    copied = partition_map(A0, 3, (XA0, Run(0, 20, 3)))
+    assert brief(translated({"g": {A0: 0}}, {A0: copied}, ONE_TO_ONE, {XA0: Ends(0, 23)})) == {
+        "g": [("x.a-0", 20, "exact")]
+    }
+    adopted = replace(partition_map(A0, 0), target_began=20)
+    found = brief(translated({"g": {A0: 0}}, {A0: adopted}, ONE_TO_ONE, {XA0: Ends(0, 20)}, {A0: 0}))
+    assert found == {"g": [("x.a-0", 20, "exact")]}, "what another tool has copied was read"
+
+
 def test_a_target_topic_that_is_gone_or_anew() -> None:
     maps = {A0: partition_map(A0, 3, (XA0, Run(0, 0, 3)))}
     assert brief(translated({"g": {A0: 1}}, maps, ONE_TO_ONE, {})) == {"g": [("x.a-0", -1, "not replicated")]}

@@ -31,10 +31,13 @@ An answer is given only where the mappings prove it. *Unbroken* means: in one co
 - It is unknown too, whatever the coverage, for a position below records that went elsewhere (the target topic was
   deleted and created anew, or records were routed to another topic or to other partitions), and for a position below
   the offset where copying began, if the source had records there. A group that stands there would skip these records.
+- It is unknown where it would be the target's log start, because no record of the partition is mapped, and the target
+  holds records: they may be copies of a former source topic of that name, which a group there would read again.
 - Of a copy that another tool began and `k2k-tool adopt` took over nothing is known: positions below where copying began
   are unknown, and so are positions in it, translated back.
 
-This module does not handle the bounds of the target's log, nor several sources in one target partition (`cut.py`).
+This module does not handle the bounds of the target's log otherwise, nor several sources in one target partition
+(`cut.py`).
 """
 
 from __future__ import annotations
@@ -102,7 +105,12 @@ def unknown_where(flags: NDArray[np.bool_], found: Translated) -> Translated:
 
 
 def translate(
-    mapping: PartitionMap, target: Target, positions: Offsets, floor: int | None = None, alone: bool = False
+    mapping: PartitionMap,
+    target: Target,
+    positions: Offsets,
+    floor: int | None = None,
+    alone: bool = False,
+    log_end: int | None = None,
 ) -> Translated:
     """Translates positions on the source to positions on the target.
 
@@ -115,6 +123,8 @@ def translate(
             higher. None: such positions are not replicated.
         alone: Whether the source partition goes to no other target partition today, so that records in others were
             routed there earlier.
+        log_end: Last stable offset of the target partition: of records from the floor on nobody knows whose copies they
+            are, so that the floor is not exact. None: whatever lies there is no matter.
 
     Returns:
         The answers, same shape.
@@ -135,6 +145,8 @@ def translate(
         records = unread.record[found]
         offsets[found] = runs.target_starts[run] + (records - runs.source_starts[run])
         known[found] = unbroken(mapping, positions[found], records)
+    elif log_end is not None and log_end > (floor or 0):
+        known &= states == TranslationState.AHEAD
     return _answers(offsets, states, known & (positions >= mapping.complete_from(target, alone)))
 
 

@@ -67,7 +67,7 @@ def stages_of(
         # What Confluent's client imports takes a third of a second: only who maps ids pays for it.
         from k2k_assets.registry.of_pipeline import facets_with_schemas, open_schema_ids
 
-        facets = facets_with_schemas(pipeline)
-        stages.append(SchemaMapper(open_schema_ids(pipeline), facets, pipeline.routing.target_topic))
+        facets, refusals = facets_with_schemas(pipeline), pipeline.schema_mapping.refusals
+        stages.append(SchemaMapper(open_schema_ids(pipeline), facets, pipeline.routing.target_topic, refusals))
     stages.append(router(pipeline.routing))
     return tuple(stages)

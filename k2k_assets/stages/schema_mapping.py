@@ -6,7 +6,7 @@
 ```
 
 An id is looked up once a topic; then a record costs a look into a dictionary and a copy of its bytes. What has no such
-bytes before it, and null, stays as it is.
+bytes before it, and null, stays as it is, or stops the topic where a rule refuses it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.schemas import (
     RegistryLoginRefused,
+    SchemaIdMissing,
     SchemaNotOnSource,
     SchemaOfOtherTopic,
     SchemaRefusedByTarget,
 )
-from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import RegistryRefused, SchemaNotFound, SchemaOfOthers, SchemaRefused
-from k2k_assets.transport.chunk import Chunk, Columns
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.rewritten import RewrittenColumns
 
 Payloads = Sequence[bytes | None]
@@ -40,14 +42,20 @@ class SchemaMapper:
         ids: Finds the target's ids.
         facets: Which parts of the records of a source topic have schema ids, and whether a rule says so.
         target_topic: Where the records of a source topic go.
+        refusals: What stops a source topic for want of a schema id.
     """
 
     def __init__(
-        self, ids: SchemaIds, facets: Callable[[str], Mapping[Facet, bool]], target_topic: Callable[[str], str]
+        self,
+        ids: SchemaIds,
+        facets: Callable[[str], Mapping[Facet, bool]],
+        target_topic: Callable[[str], str],
+        refusals: Callable[[str], Refusals] = lambda _topic: Refusals(),
     ) -> None:
         self._ids = ids
         self._facets = facets
         self._target_topic = target_topic
+        self._refusals = refusals
         self._topics: dict[str, dict[Facet, _Prefixes]] = {}
 
     def __call__(self, chunk: Chunk) -> Chunk:
@@ -65,14 +73,12 @@ class SchemaMapper:
         new: dict[Facet, Payloads] = {}
         parts: tuple[tuple[Facet, Payloads], ...] = (("key", keys), ("value", values))
         for facet, before in parts:
-            if facet not in prefixes:
-                continue
-            try:
-                new[facet] = prefixes[facet].mapped(before[:end])
-            except _NoTargetId as found:
-                end = next(i for i, payload in enumerate(before) if payload and payload[:PREFIX] == found.prefix)
-                fault = found.reason(chunk, columns, end, facet)
-                new[facet] = prefixes[facet].mapped(before[:end])
+            while facet in prefixes and facet not in new:
+                try:
+                    new[facet] = prefixes[facet].mapped(before[:end])
+                except _AtFault as found:  # what lies before it is mapped in the next round
+                    end = found.index_in(before)
+                    fault = found.reason(chunk.source, columns.offsets()[end], facet)
         if fault:
             chunk.cut(end, fault)
         chunk.records = RewrittenColumns(chunk.columns(), new.get("key", keys)[:end], new.get("value", values)[:end])
@@ -82,47 +88,73 @@ class SchemaMapper:
     def _prefixes(self, topic: str) -> dict[Facet, _Prefixes]:
         known = self._topics.get(topic)
         if known is None:
-            target = self._target_topic(topic)
+            target, refusals = self._target_topic(topic), self._refusals(topic)
             known = {
-                facet: _Prefixes(self._ids, TopicFacet(topic, target, facet, is_certain))
+                facet: _Prefixes(self._ids, TopicFacet(topic, target, facet, is_certain), refusals)
                 for facet, is_certain in self._facets(topic).items()
             }
             self._topics[topic] = known
         return known
 
 
-class _NoTargetId(Exception):
-    """An id of the source has none on the target."""
+class _AtFault(Exception):
+    """A payload stops its topic.
 
-    def __init__(self, prefix: bytes, error: SchemaNotFound | SchemaOfOthers | SchemaRefused | RegistryRefused) -> None:
-        super().__init__(str(error))
-        self.prefix = prefix
-        self.error = error
+    Args:
+        start: Its first bytes; None if it is null.
+        error: Why its id has none on the target; None if it has no id at all, and a rule refuses that.
+    """
 
-    def reason(self, chunk: Chunk, columns: Columns, index: int, facet: Facet) -> StopReason:
+    def __init__(
+        self,
+        start: bytes | None,
+        error: SchemaNotFound | SchemaOfOthers | SchemaRefused | RegistryRefused | None = None,
+    ) -> None:
+        super().__init__(start, error)
+        self._start = start
+        self._error = error
+
+    def index_in(self, payloads: Payloads) -> int:
+        """Where the first such payload is."""
+        return next(i for i, payload in enumerate(payloads) if _start(payload) == self._start)
+
+    def reason(self, source: TopicPartition, offset: int, facet: Facet) -> StopReason:
         """Why the topic is stopped at a record."""
-        offset, schema_id = columns.offsets()[index], id_of(self.prefix)
-        match self.error:
+        if self._start is None or self._error is None:
+            return SchemaIdMissing(source, offset, facet, "nulls" if self._start is None else "unframed")
+        schema_id = id_of(self._start)
+        match self._error:
             case RegistryRefused(registry=registry, words=said):
-                return RegistryLoginRefused(chunk.source, offset, registry, said)
+                return RegistryLoginRefused(source, offset, registry, said)
             case SchemaRefused(subject=subject, words=words):
-                return SchemaRefusedByTarget(chunk.source, offset, facet, schema_id, subject, words)
+                return SchemaRefusedByTarget(source, offset, facet, schema_id, subject, words)
             case SchemaOfOthers(subjects=subjects):
-                return SchemaOfOtherTopic(chunk.source, offset, facet, schema_id, ", ".join(subjects))
+                return SchemaOfOtherTopic(source, offset, facet, schema_id, ", ".join(subjects))
             case error:
-                return SchemaNotOnSource(chunk.source, offset, facet, schema_id, str(error))
+                return SchemaNotOnSource(source, offset, facet, schema_id, str(error))
+
+
+def _start(payload: bytes | None) -> bytes | None:
+    return None if payload is None else payload[:PREFIX]
 
 
 class _Prefixes(dict[bytes, bytes]):
     """The first bytes of a payload on the source, and what they are on the target."""
 
-    def __init__(self, ids: SchemaIds, place: TopicFacet) -> None:
+    def __init__(self, ids: SchemaIds, place: TopicFacet, refusals: Refusals) -> None:
         super().__init__()
         self._ids = ids
         self._place = place
+        self._refusals = refusals
 
     def mapped(self, payloads: Payloads) -> list[bytes | None]:
-        """The payloads with the target's ids."""
+        """The payloads with the target's ids.
+
+        Raises:
+            _AtFault: One of them stops the topic; others before it may, too.
+        """
+        if self._refusals.nulls and None in payloads:
+            raise _AtFault(None)
         # Replacing copies a payload once, slicing and adding would do it twice.
         return [
             None if payload is None else payload.replace(prefix := payload[:PREFIX], self[prefix], 1)
@@ -131,11 +163,13 @@ class _Prefixes(dict[bytes, bytes]):
 
     def __missing__(self, prefix: bytes) -> bytes:
         if not has_schema_id(prefix):
+            if self._refusals.unframed:
+                raise _AtFault(prefix)
             return prefix
         try:
             target_id = self._ids.target_id(id_of(prefix), self._place)
         except (SchemaNotFound, SchemaOfOthers, SchemaRefused, RegistryRefused) as error:
-            raise _NoTargetId(prefix, error) from None
+            raise _AtFault(prefix, error) from None
         if len(self) >= _MOST_IDS:
             self.clear()
         mapped = self[prefix] = prefix_of(target_id)

@@ -67,6 +67,7 @@ ACCEPTED: dict[str, object] = {
     "groups/onForeignTargetCommit": "overwrite",
     "tracing": {"headers": {"partition": "p", "offset": "o", "topic": "t", "pipeline": "n"}},
     "schemaMapping": {"supportedTypes": ["AVRO"], "topics": [{"pattern": ".*", "key": "enabled"}]},
+    "schemaMapping/topics": [{"pattern": ".*", "key": "enabled", "unframed": "refused", "nulls": "untouched"}],
     "bidirectional": {"mode": "pipeline", "headers": {"bidirectional": "h"}},
     "source/registry": {"config": {}, "headers": {}, "cacheSize": 31},
     "target/registry": {"config": {}},

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from k2k_assets.core.stops.reasons.schemas import SchemaNotOnSource, SchemaOfOtherTopic, SchemaRefusedByTarget
+from k2k_assets.core.stops.reasons.schemas import (
+    SchemaIdMissing,
+    SchemaNotOnSource,
+    SchemaOfOtherTopic,
+    SchemaRefusedByTarget,
+)
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper
@@ -16,6 +21,7 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.memory.fake_records import ListRecords
 from k2k_assets_tests.support.services.registries import RegistryInMemory
 
+NOTHING = Refusals()
 BOTH: dict[Facet, bool] = {"key": True, "value": True}
 A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))
 
@@ -27,9 +33,10 @@ def framed(schema_id: int, payload: bytes = b"payload") -> bytes:
 class World:
     """Two registries and a stage between them."""
 
-    def __init__(self, facets: Mapping[Facet, bool] = BOTH) -> None:
+    def __init__(self, facets: Mapping[Facet, bool] = BOTH, refusals: Refusals = NOTHING) -> None:
         self.source, self.target = RegistryInMemory(1), RegistryInMemory(500)
-        self.stage = SchemaMapper(SchemaIds(self.source, self.target), lambda topic: facets, lambda t: f"copy.{t}")
+        ids = SchemaIds(self.source, self.target)
+        self.stage = SchemaMapper(ids, lambda topic: facets, lambda t: f"copy.{t}", lambda topic: refusals)
 
     def map(self, keys: list[bytes | None], values: list[bytes | None]) -> Chunk:
         records = ListRecords(list(range(10, 10 + len(values))), given_keys=keys, given_values=values)
@@ -131,3 +138,50 @@ def test_without_a_rule_a_long_key_that_looks_like_another_topics_id_is_not_chan
     assert readable is None
     assert isinstance(fault, SchemaOfOtherTopic)
     assert (fault.facet, fault.subjects) == ("key", "payments-value")
+
+
+@pytest.mark.parametrize("odd", [b"", b"\0", b"\0\0\0\1", b"text that is long", b"\1\0\0\0\1x"])
+@pytest.mark.parametrize("at", [0, 2])
+def test_what_is_not_framed_ends_the_chunk_where_a_rule_refuses_it(odd: bytes, at: int) -> None:
+    world = World({"value": True}, Refusals(unframed=True))
+    value = framed(world.source.register("orders-value", B))
+    values: list[bytes | None] = [value, None, value, value]
+    values[at] = odd
+
+    readable, fault = world.map([odd] * 4, values).readable()
+
+    assert fault == SchemaIdMissing(TopicPartition("orders", 0), 10 + at, "value", "unframed")
+    assert (readable.columns().values() if readable else []) == [framed(500), None][:at]
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_null_ends_the_chunk_where_a_rule_refuses_it(at: int) -> None:
+    world = World({"key": True, "value": True}, Refusals(nulls=True))
+    value = framed(world.source.register("orders-value", B))
+    values: list[bytes | None] = [value, b"text", value, framed(77)]
+    values[at] = None
+
+    readable, fault = world.map([b"text"] * 4, values).readable()
+
+    assert fault == SchemaIdMissing(TopicPartition("orders", 0), 10 + at, "value", "nulls")
+    assert (readable.columns().values() if readable else []) == [framed(500), b"text"][:at]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "found"),
+    [
+        ([b"k", None], [None, b"v"], (10, "key", "unframed")),
+        ([None, b"k"], [b"v", None], (10, "key", "nulls")),
+        ([b"\0\0\0\0\1", None], [None, b"v"], (10, "value", "nulls")),
+        ([b"\0\0\0\0\1", b"k"], [b"v", None], (10, "value", "unframed")),
+        ([b"\0\0\0\0\1", None], [b"\0\0\0\0\1", b"v"], (11, "key", "nulls")),
+        ([None, b"k"], [None, b"k"], (10, "key", "nulls")),
+    ],
+)
+def test_the_first_record_that_is_refused_counts(
+    keys: list[bytes | None], values: list[bytes | None], found: tuple[int, Facet, str]
+) -> None:
+    world = World(refusals=Refusals(unframed=True, nulls=True))
+    world.source.register("orders-key", A)
+    _, fault = world.map(keys, values).readable()
+    assert fault == SchemaIdMissing(TopicPartition("orders", 0), *found)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
-from k2k_assets.pipeline.sections.values import Count, Flag, Section, TextMap
+from k2k_assets.pipeline.sections.values import Count, Flag, Section, TextMap, fault
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF", "YANG"]
 Facet = Literal["key", "value"]
 """A part of a record that a schema may describe."""
+WithoutId = Literal["untouched", "refused"]
+"""What becomes of a key or value without a schema id."""
 
 
 class FacetRule(NamedTuple):
@@ -28,6 +30,18 @@ class FacetRule(NamedTuple):
     pattern: str
     key: bool
     value: bool
+
+
+class Refusals(NamedTuple):
+    """Which keys and values without a schema id stop their topic, of those that have schemas.
+
+    Attributes:
+        unframed: Those that do not begin with a schema id.
+        nulls: Null.
+    """
+
+    unframed: bool = False
+    nulls: bool = False
 
 
 def facets_word(facets: Collection[Facet]) -> str:
@@ -64,6 +78,28 @@ class SchemaRule(Section):
     pattern: RegularExpression = Field(description="Topics: a regular expression for whole names (required).")
     key: Flag = Field(default=False, description="Whether their keys have a schema.")
     value: Flag = Field(default=False, description="Whether their values have a schema.")
+    unframed: WithoutId = Field(
+        default="untouched",
+        description="What does not begin with a schema id, of keys or values that have a schema: it is copied "
+        "`untouched`, or `refused`, which stops its topic there.",
+    )
+    nulls: WithoutId = Field(
+        default="untouched",
+        description="Null, likewise. Null values delete: of a compacted topic they belong there.",
+    )
+
+    @model_validator(mode="after")
+    def _refuses_something(self) -> SchemaRule:
+        for name in ("unframed", "nulls"):
+            if getattr(self, name) == "refused" and not (self.key or self.value):
+                hint = "It is refused where a schema is expected, and this rule expects none."
+                fault("key or value enabled, or untouched", hint=hint, at=(name,))
+        return self
+
+    @property
+    def refusals(self) -> Refusals:
+        """What it refuses."""
+        return Refusals(self.unframed == "refused", self.nulls == "refused")
 
 
 class SchemaMapping(Section):
@@ -78,3 +114,8 @@ class SchemaMapping(Section):
     def rules(self) -> tuple[FacetRule, ...]:
         """The file's rules, or all facets of all topics."""
         return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS
+
+    def refusals(self, topic: str) -> Refusals:
+        """What stops a source topic for want of a schema id; the first rule that matches counts."""
+        rule = next((rule for rule in self.topics if compile_java(rule.pattern).matches(topic)), None)
+        return rule.refusals if rule else Refusals()

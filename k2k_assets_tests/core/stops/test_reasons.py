@@ -62,6 +62,7 @@ def test_codes_never_change() -> None:
         "registry-login-refused",
         "schema-of-other-topic",
         "schema-refused",
+        "schema-id-missing",
         "target-deleted",
         "target-recreated",
         "no-target-topic",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from k2k_assets.core.stops.commands import set_command
 from k2k_assets.core.stops.reason import ORDERS, StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 
@@ -182,3 +183,44 @@ class SchemaRefusedByTarget(StopReason, code="schema-refused"):
     @classmethod
     def example(cls) -> Self:
         return cls(ORDERS, 42, "value", 7, "copy.orders-value", "Schema being registered is incompatible (409)")
+
+
+@dataclass(frozen=True)
+class SchemaIdMissing(StopReason, code="schema-id-missing"):
+    """A key or value has no schema id, and a rule refuses that.
+
+    Attributes:
+        source: The source partition.
+        offset: Of the record.
+        facet: `key` or `value`.
+        refused: What the rule refuses: `unframed` or `nulls`.
+    """
+
+    title = "a key or value has no schema id, and a rule refuses that"
+    meaning = (
+        "A rule in `schemaMapping.topics` says `unframed: refused` or `nulls: refused`, and a record came that was not "
+        "written with a schema registry, or is null. All before it is copied, and nothing was skipped."
+    )
+    advice = (
+        "Correct who writes such records. `untouched` instead of `refused` copies the record as it is; the command "
+        "goes on behind it, without it."
+    )
+
+    source: TopicPartition
+    offset: int
+    facet: str
+    refused: str
+
+    def found(self) -> str:
+        what = "is null" if self.refused == "nulls" else "does not begin with a schema id"
+        return f"the {self.facet} of the record at {self.source} offset {self.offset} {what}"
+
+    def to_do(self) -> str:
+        return (
+            f"The rule for {self.source.topic} in schemaMapping.topics says {self.refused}: refused; with untouched it "
+            f"is copied as it is. To go on behind it, without it: {set_command(*self.source, self.offset + 1)}"
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls(ORDERS, 42, "value", "unframed")

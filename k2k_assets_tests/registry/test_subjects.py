@@ -7,16 +7,19 @@ from k2k_assets.registry.subjects import best_place, is_of_other_topic, target_s
 
 
 @pytest.mark.parametrize(
-    ("subject", "on_target"),
+    ("subject", "target_topic", "on_target"),
     [
-        ("orders-value", "copy.orders-value"),
-        ("orders-shop.Order", "copy.orders-shop.Order"),
-        ("shop.Order", "shop.Order"),
-        ("payments-value", "copy.orders-value"),
+        ("orders-value", "copy.orders", "copy.orders-value"),
+        ("orders-value", "orders.copy", "orders.copy-value"),
+        ("orders-shop.Order", "copy.orders", "copy.orders-shop.Order"),
+        ("orders-shop.Order", "orders-copy", "orders-copy-shop.Order"),
+        ("shop.Order", "copy.orders", "shop.Order"),
+        ("payments-value", "copy.orders", "copy.orders-value"),
+        ("payments-value", "orders.copy", "orders.copy-value"),
     ],
 )
-def test_subjects_on_the_target(subject: str, on_target: str) -> None:
-    assert target_subject(SubjectVersion(subject, 1), "orders", "copy.orders", "value") == on_target
+def test_subjects_on_the_target(subject: str, target_topic: str, on_target: str) -> None:
+    assert target_subject(SubjectVersion(subject, 1), "orders", target_topic, "value") == on_target
 
 
 def test_a_schema_without_a_subject_gets_that_of_its_topic() -> None:

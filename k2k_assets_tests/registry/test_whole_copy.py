@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+import json
 
 import pytest
 
 from k2k_assets.core.deadline import wait_until
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.core.stops.reasons.schemas import SchemaRefusedByTarget
 from k2k_assets.registry.client import ConfluentRegistry
-from k2k_assets.registry.framing import PREFIX, id_of
+from k2k_assets.registry.framing import PREFIX, id_of, prefix_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets_tests.registry.conftest import Make, Registries
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_exact_mappings, copy, dying_first, told
-from k2k_assets_tests.support.copies.pipelines import make_pipeline, of_small_transactions
+from k2k_assets_tests.support.copies.pipelines import of_small_transactions
 from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-Registries = tuple[SandboxRegistry, SandboxRegistry]
-Make = Callable[..., Pipeline]
-
-
-@pytest.fixture
-def make(clusters: KafkaSandbox, registries: Registries, tmp_path: Path) -> Iterator[Make]:
-    def made(topics: list[str], mode: str = "enabled", **sections: Any) -> Pipeline:
-        features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
-        return make_pipeline(
-            tmp_path,
-            clusters.source_servers,
-            clusters.target_servers,
-            topics,
-            features=features,
-            registries=(registries[0].url, registries[1].url),
-            **{"sink": {"prefix": "copy."}, **sections},
-        )
-
-    yield made
-    for registry in registries:
-        registry.resume()
+COUNTS = {"enabled": 10_000, "disabled": 500}
+"""How many records are copied, by `features.exactlyOnce`."""
 
 
 def values_of(servers: str, topic: str) -> list[bytes]:
@@ -61,14 +40,14 @@ def test_records_are_decoded_on_the_target(
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("orders"))
     write = kind.writer(registries[0].url, topic)
-    produce(clusters.source_servers, topic, [write(n) for n in range(500)])
+    produce(clusters.source_servers, topic, [write(n) for n in range(COUNTS[mode])])
     pipeline = make([topic], mode)
 
     assert copy(pipeline).stopped == {}
 
     read = kind.reader(registries[1].url, f"copy.{topic}")
     mapped = values_of(clusters.target_servers, f"copy.{topic}")
-    assert [read(value) for value in mapped] == list(range(500))
+    assert [read(value) for value in mapped] == list(range(COUNTS[mode]))
     assert mapped[0] != values_of(clusters.source_servers, topic)[0]
     if mode == "enabled":  # at-least-once may copy records in flight twice
         assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
@@ -208,3 +187,85 @@ def test_killed_and_run_again(
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
     target = ConfluentRegistry("target", {"url": registries[1].url}, {})
     assert list(target.versions(f"copy.{topic}-value")) == [1]
+
+
+@pytest.mark.parametrize(
+    ("sink", "target_topic"),
+    [({"prefix": "copy."}, "copy.{}"), ({"suffix": ".copy"}, "{}.copy")],
+    ids=["prefix", "suffix"],
+)
+def test_subjects_follow_the_name_of_the_target_topic(
+    clusters: KafkaSandbox, registries: Registries, make: Make, sink: dict[str, str], target_topic: str
+) -> None:
+    """Of TopicNameStrategy and TopicRecordNameStrategy; RecordNameStrategy's have no topic in them."""
+    topic, record = create_topic(clusters.source_servers, unique("orders")), unique("shop.Order").replace("-", "_")
+    source, target = (ConfluentRegistry("source", {"url": registry.url}, {}) for registry in registries)
+    subjects = ("{}-key", "{}-value", f"{{}}-{record}", record)
+    schemas = [Schema("AVRO", f'{{"type": "fixed", "name": "{record}", "size": {n}}}') for n in range(1, 5)]
+    here = [source.register(subject.format(topic), schema) for subject, schema in zip(subjects, schemas, strict=True)]
+    produce(clusters.source_servers, topic, [Record(framed(here[0]), framed(each)) for each in here[1:]])
+
+    assert copy(make([topic], sink=sink)).stopped == {}
+
+    name = target_topic.format(topic)
+    copied = read_all(clusters.target_servers, name)
+    there = [copied[0].key, *(record.value for record in copied)]
+    assert [target.schema(id_of(each or b"")) for each in there] == schemas
+    for subject, schema in zip(subjects, schemas, strict=True):
+        assert list(target.versions(subject.format(name))) == [1]
+        assert target.version(subject.format(name), 1) == schema
+    assert [list(target.versions(subject.format(topic))) for subject in subjects[:3]] == [[], [], []]
+
+
+def framed(schema_id: int) -> bytes:
+    return prefix_of(schema_id) + b"payload"
+
+
+FIRST = {"name": "number", "type": "long"}
+WANTED = {"name": "currency", "type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("level", "second", "is_taken"),
+    [
+        ("BACKWARD", [FIRST, {**WANTED, "default": "EUR"}], True),
+        ("BACKWARD", [FIRST, WANTED], False),
+        ("FORWARD", [FIRST, WANTED], True),
+        ("FORWARD", [WANTED], False),
+        ("FULL", [FIRST, {**WANTED, "default": "EUR"}], True),
+        ("FULL", [FIRST, WANTED], False),
+        ("NONE", [WANTED], True),
+    ],
+)
+def test_the_targets_own_compatibility_judges_versions_in_the_order_of_the_source(
+    clusters: KafkaSandbox, registries: Registries, make: Make, level: str, second: list[dict[str, str]], is_taken: bool
+) -> None:
+    """What the source's registry has taken, under whatever level, is judged anew; the level itself is not copied."""
+    topic, name = create_topic(clusters.source_servers, unique("orders")), unique("Order").replace("-", "_")
+    source, target = (ConfluentRegistry("source", {"url": registry.url}, {}) for registry in registries)
+    versions = [
+        Schema("AVRO", json.dumps({"type": "record", "name": name, "fields": fields})) for fields in ([FIRST], second)
+    ]
+    of_source, of_target = f"{topic}-value", f"copy.{topic}-value"
+    ids = [source.register(of_source, versions[0])]
+    source._client.set_compatibility(of_source, "NONE")
+    ids.append(source.register(of_source, versions[1]))
+    target.register(of_target, versions[0])
+    target._client.set_compatibility(of_target, level)
+    produce(clusters.source_servers, topic, [framed(each) for each in ids])
+    pipeline = make([topic])
+
+    outcome = copy(pipeline)
+
+    assert list(target.versions(of_target)) == ([1, 2] if is_taken else [1])
+    copied = values_of(clusters.target_servers, f"copy.{topic}")
+    assert [target.schema(id_of(value)) for value in copied] == versions[: len(copied)]
+    if is_taken:
+        assert (outcome.stopped, len(copied)) == ({}, 2)
+        return
+    reason = outcome.stopped[topic][0]
+    assert isinstance(reason, SchemaRefusedByTarget)
+    assert (reason.offset, reason.schema_id, reason.subject, len(copied)) == (1, ids[1], of_target, 1)
+    target._client.set_compatibility(of_target, "NONE")
+    assert copy(pipeline).stopped == {}
+    assert target.schema(id_of(values_of(clusters.target_servers, f"copy.{topic}")[1])) == versions[1]

@@ -79,6 +79,43 @@ def test_the_code_version_follows_what_is_written(tmp_path: Path, changes: dict[
     assert (load_text(tmp_path, changed(changes)).code_version != before) is differs
 
 
+RULE = {"pattern": "orders", "value": "enabled"}
+BOTH_WAYS = {"features/bidirectionalReplication": "enabled"}
+
+
+def mapped(*rules: dict[str, str]) -> dict[str, object]:
+    """Schema ids are mapped, by rules if there are any."""
+    url = {"schema.registry.url": "http://registry"}
+    on = {"features/schemaMapping": "enabled", "source/registry/config": url, "target/registry/config": url}
+    return {**on, "schemaMapping/topics": [*rules]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differs"),
+    [
+        ({}, mapped(), True),
+        (mapped(), mapped({"pattern": ".*", "key": "enabled", "value": "enabled"}), False),
+        (mapped(), mapped(RULE), True),
+        (mapped(RULE), mapped({**RULE, "key": "enabled"}), True),
+        (mapped(RULE), mapped({**RULE, "pattern": "order"}), True),
+        (mapped(RULE, {"pattern": ".*"}), mapped({"pattern": ".*"}, RULE), True),
+        (mapped(RULE), mapped({**RULE, "unframed": "refused", "nulls": "refused"}), False),
+        (mapped(), {**mapped(), "target/registry/headers": {"X-Team": "orders"}}, False),
+        ({}, {"schemaMapping/topics": [RULE]}, False),
+        ({}, BOTH_WAYS, True),
+        (BOTH_WAYS, {**BOTH_WAYS, "bidirectional/mode": "cluster"}, True),
+        (BOTH_WAYS, {**BOTH_WAYS, "bidirectional/mode": "pipeline"}, False),
+        (BOTH_WAYS, {**BOTH_WAYS, "bidirectional/headers/bidirectional": "copied-by"}, True),
+        ({}, {"bidirectional/mode": "cluster"}, False),
+    ],
+)
+def test_the_code_version_follows_schema_rules_and_the_marker(
+    tmp_path: Path, one: dict[str, object], other: dict[str, object], differs: bool
+) -> None:
+    versions = {load_text(tmp_path, changed(changes)).code_version for changes in (one, other)}
+    assert len(versions) == (2 if differs else 1)
+
+
 def test_control_topics_inherit_from_common(tmp_path: Path) -> None:
     control = {
         "common": {"partitions": 3, "replication": 2, "config": {"a": 1, "b": 1}},

@@ -13,9 +13,11 @@ import pytest
 from k2k_assets.cli.commands import sandbox
 from k2k_assets.cli.main import run
 from k2k_assets.core.errors import K2KError, Refused
+from k2k_assets.demo.decoded import compare_decoded, schemas_at
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import pipeline_file
 from k2k_assets.sandbox.broker_settings import is_free
+from k2k_assets.sandbox.readings import READINGS
 from k2k_assets.sandbox.traffic import SAMPLE_TOPICS
 from k2k_assets_tests.support.brokers import kafka
 from k2k_assets_tests.support.copies.copying import copy
@@ -63,6 +65,45 @@ def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
         assert all(is_free(int(servers.partition(":")[2])) for servers in (source, target))
     finally:
         process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_up_with_registries_writes_a_pipeline_that_maps_schema_ids(tmp_path: Path) -> None:
+    """A registry stands beside each cluster, and what was copied is decoded by the target's; a signal ends all."""
+    up = subprocess.Popen([*_UP, "--registries"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert up.stdout is not None
+        said = ""
+        while "Ctrl-C stops" not in said:
+            line = up.stdout.readline()
+            assert line, said
+            said += line
+        sides = ("source", "target")
+        servers = [re.findall(rf"^{side}  (127\.0\.0\.1:\d+)$", said, re.MULTILINE)[0] for side in sides]
+        urls = [re.findall(rf"^{side}  schema registry  (http\S+)$", said, re.MULTILINE)[0] for side in sides]
+        pipeline = load_pipeline([tmp_path / "sandbox.yaml"])
+        assert pipeline.features.schema_mapping
+        assert [pipeline.registry(side).config["schema.registry.url"] for side in ("source", "target")] == urls
+
+        outcome = copy(pipeline)
+
+        assert not outcome.stopped
+        assert outcome.topics[READINGS].records > 0
+        values: list[dict[int, list[bytes | None]]] = [{}, {}]
+        for of_side, at in zip(values, servers, strict=True):
+            for record in kafka.read_all(at, READINGS):
+                of_side.setdefault(record.partition, []).append(record.value)
+        decoded = compare_decoded(READINGS, values[0], values[1], (schemas_at(urls[0]), schemas_at(urls[1])))
+        assert decoded.faults == ()
+        assert decoded.values == outcome.topics[READINGS].records
+        assert not set(decoded.source_ids) & set(decoded.target_ids)
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(20) == 0
+        ports = [int(re.findall(r":(\d+)", address)[0]) for address in (*servers, *urls)]
+        assert all(is_free(port) for port in ports)
+    finally:
+        up.kill()
 
 
 @pytest.mark.storm

@@ -20,7 +20,7 @@ from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.schema_records import KINDS
 from k2k_assets_tests.support.spark.session import spark
 from k2k_assets_tests.verification.world import NOW, World
@@ -37,13 +37,13 @@ def topics(clusters: KafkaSandbox) -> list[str]:
 
 
 @pytest.fixture
-def pipeline(clusters: KafkaSandbox, registries: Registries, topics: list[str], tmp_path: Path) -> Pipeline:
+def pipeline(clusters: KafkaSandbox, registries: Registries, topics: list[str], mode: str, tmp_path: Path) -> Pipeline:
     return make_pipeline(
         tmp_path,
         clusters.source_servers,
         clusters.target_servers,
         topics,
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
         registries=(registries[0].url, registries[1].url),
         index={"path": str(tmp_path / "index")},
     )
@@ -55,6 +55,7 @@ def verdicts(spark: SparkSession, pipeline: Pipeline) -> dict[str, Verdict]:
     return {name: run_check(name, Evidence(pipeline, spark, index, hand.source, hand.target)) for name in CHECKS}
 
 
+@MODES
 def test_a_copy_with_mapped_ids_passes_every_check(
     clusters: KafkaSandbox, registries: Registries, spark: SparkSession, pipeline: Pipeline, topics: list[str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_copy_with_mapped_ids_passes_every_check(
     assert found["content"].counts["compared"] == 66
 
 
+@MODES
 def test_a_copy_with_another_schemas_id_fails_the_content_check(
     clusters: KafkaSandbox, registries: Registries, spark: SparkSession, pipeline: Pipeline, topics: list[str]
 ) -> None:

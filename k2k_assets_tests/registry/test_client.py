@@ -115,6 +115,13 @@ def test_what_is_not_there_and_what_is_refused(answers: dict[str, tuple[int, str
         registry(answers).register("s", LONG)
 
 
+def test_a_registry_that_is_being_imported_into_refuses_new_schemas(answers: dict[str, tuple[int, str]]) -> None:
+    """Confluent's, in mode IMPORT, as a target that gets the source's `_schemas` is: it is not waited for."""
+    answers["POST"] = (422, '{"error_code": 42205, "message": "Subject s is not in read-write mode"}')
+    with pytest.raises(SchemaRefused, match=r"s: Subject s is not in read-write mode \(error code 42205\)"):
+        registry(answers).register("s", LONG)
+
+
 def test_settings_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     settings = {"url": "https://registry:8081", "ssl.ca.location": str(tmp_path / "missing.pem")}
     with pytest.raises(Refused, match=r"the source's schema registry at https://registry:8081 cannot be used"):

@@ -30,10 +30,14 @@ from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import MODES
 from k2k_assets_tests.support.copies.transformed import (
+    FAILING,
     FUNCTION,
     Through,
+    mixed,
+    through_dead_letters,
     through_function,
     through_rules,
+    to_dead_letters,
     transforming,
     write_orders,
 )
@@ -131,12 +135,13 @@ def function_beside(directory: Path, name: str = "", text: str = FUNCTION) -> st
     return name
 
 
+@MODES
 def test_a_function_is_asked_again_as_long_as_its_code_is_the_same(
-    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:
     topic, name = create_topic(clusters.source_servers, unique("orders")), function_beside(tmp_path)
     rules = [{"pattern": topic, "python": f"{name}:large"}]
-    path, pipeline = transforming(clusters, tmp_path, [topic], rules=rules)
+    path, pipeline = transforming(clusters, tmp_path, [topic], mode, rules)
     values = [b"value %d" % n * (1 + n % 2) for n in range(60)]
     produce(clusters.source_servers, topic, [Record(b"k", value, [("h", value)]) for value in values])
     assert copy(pipeline).stopped == {}
@@ -154,11 +159,12 @@ def test_a_function_is_asked_again_as_long_as_its_code_is_the_same(
     assert found["content"].counts["equal"] + found["content"].counts["dropped"] <= 10, "the others: not comparable"
 
 
+@MODES
 def test_what_was_copied_under_other_rules_is_judged_by_these(
-    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:
     topic = create_topic(clusters.source_servers, unique("orders"))
-    path, pipeline = transforming(clusters, tmp_path, [topic])
+    path, pipeline = transforming(clusters, tmp_path, [topic], mode)
     write_orders(clusters.source_servers, topic, 0, 40)
     copy(pipeline)
     document = yaml.safe_load(path.read_text())
@@ -185,6 +191,30 @@ def test_what_was_copied_under_other_rules_is_judged_by_these(
     assert {group: each.summary for group, each in groups.items() if each.counts["offending"]} == {}
 
 
+@MODES
+def test_checks_groups_and_tools_know_what_went_to_a_topic_for_dead_letters(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, dead = create_topic(clusters.source_servers, unique("orders")), unique("dead")
+    path, pipeline = transforming(clusters, tmp_path, [topic], mode, to_dead_letters(dead))
+    for first in (0, 25):
+        produce(clusters.source_servers, topic, [mixed(n) for n in range(first, first + 25)])
+        assert copy(pipeline).stopped == {}
+    letters = read_all(clusters.target_servers, dead)
+    assert [record.value for record in letters] == [b"no JSON %d" % n for n in FAILING]
+
+    found = verdicts(spark, pipeline)
+
+    assert failed(found) == {}
+    left_out = [r for r in read_all(clusters.source_servers, topic) if through_dead_letters(r) is None]
+    assert len(left_out) > len(letters), "a filter leaves others out"
+    counts = found["content"].counts
+    assert (counts["dropped"], counts["equal"]) == (len(left_out), 50 - len(left_out))
+    ensure_groups_are_exact(clusters, pipeline, topic, through_dead_letters)
+    assert k2k_tool(["show", "-f", str(path), "-o", f"{topic}:0:{FAILING[-1]}"]) == 0
+    assert "left out on purpose, by the rule 'transform[0].deadLetters'" in capsys.readouterr().out
+
+
 MASKED = {"pattern": ".*", "filter": {"value": "n", "in": list(range(8))}, "mask": [{"value": "s", "with": "*"}]}
 
 
@@ -196,6 +226,7 @@ def made(number: int) -> Record:
     return original(number)._replace(value=b'{"n":%d,"s":"*"}' % number)
 
 
+@MODES
 @pytest.mark.parametrize(
     ("copies", "runs", "dropped", "faults"),
     [
@@ -212,20 +243,61 @@ def made(number: int) -> Record:
     ids=["right", "not masked", "left out wrongly", "not left out", "not noted", "by another rule"],
 )  # fmt: skip
 def test_a_record_that_the_rules_did_not_make_is_found(
-    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, copies: list[Record],
-    runs: list[tuple[int, int, int]], dropped: dict[str, tuple[int, int]], faults: dict[int, str],
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str, copies: list[Record],
+    runs: list[tuple[int, int, int]], dropped: dict[str, tuple[int, int]], faults: dict[int | None, str],
 ) -> None:  # fmt: skip
-    topic = create_topic(clusters.source_servers, unique("orders"))
-    create_topic(clusters.target_servers, topic)
-    rules: list[dict[str, Any]] = [MASKED]
-    _, pipeline = transforming(clusters, tmp_path, [topic], rules=rules)
-    world = World(clusters, topic, HandCopy(pipeline), spark)
+    world = world_of(clusters, tmp_path, spark, mode, MASKED)
     world.source([original(n) for n in range(10)])
     world.target(copies)
-    world.hand.mapping(topic, (0, 10), runs, dropped=[DroppedBy(rule, (of,)) for rule, of in dropped.items()])
-    world.hand.commit(topic, 10, records=len(copies))
+    world.hand.mapping(world.topic, (0, 10), runs, dropped=[DroppedBy(rule, (of,)) for rule, of in dropped.items()])
+    world.hand.commit(world.topic, 10, records=len(copies))
 
+    assert faults_found(world) == faults
+
+
+def world_of(clusters: KafkaSandbox, folder: Path, spark: SparkSession, mode: str, rule: dict[str, Any]) -> World:
+    """A topic that is copied by hand, by a pipeline with one rule."""
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    create_topic(clusters.target_servers, topic)
+    _, pipeline = transforming(clusters, folder, [topic], mode, [rule])
+    return World(clusters, topic, HandCopy(pipeline), spark)
+
+
+def faults_found(world: World) -> dict[int | None, str]:
+    """What the content check finds, by source offset."""
     verdict = world.verdict("content")
+    assert verdict.passed == (not verdict.offenders)
+    return {offender.source_offset: offender.what.partition(" ")[2] for offender in verdict.offenders}
 
-    assert {o.source_offset: o.what.partition(" ")[2] for o in verdict.offenders} == faults
-    assert verdict.passed == (not faults)
+
+TO_DEAD_LETTERS = {
+    "pattern": ".*", "mask": [{"value": "s", "with": "*"}], "onError": "deadLetter", "deadLetters": "dead",
+}  # fmt: skip
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("copied", "rule", "faults"),
+    [
+        (8, "transform[0].deadLetters", {}),
+        (7, "transform[0].deadLetters", {7: DROPPED_WRONGLY}),
+        (9, "transform[0].deadLetters", {8: NOT_DROPPED}),
+        (8, "transform[0].onError", {8: DROPPED_WRONGLY, 9: DROPPED_WRONGLY}),
+        (8, None, {8: NOT_COPIED, 9: NOT_COPIED}),
+    ],
+    ids=["right", "a good one is a dead letter", "one is copied as it came", "by another rule", "not noted"],
+)
+def test_a_dead_letter_that_is_none_and_one_that_was_copied_are_found(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str,
+    copied: int, rule: str | None, faults: dict[int | None, str],
+) -> None:  # fmt: skip
+    """The first eight records can be masked, the last two are no JSON."""
+    no_json = [Record(b"k", b"no JSON %d" % n, [], NOW + n) for n in (8, 9)]
+    world = world_of(clusters, tmp_path, spark, mode, TO_DEAD_LETTERS)
+    world.source([*(original(n) for n in range(8)), *no_json])
+    world.target([*(made(n) for n in range(8)), *no_json][:copied])
+    dropped = [DroppedBy(rule, ((copied, 10),))] if rule else []
+    world.hand.mapping(world.topic, (0, 10), [(0, 0, copied)], dropped=dropped)
+    world.hand.commit(world.topic, 10, records=copied)
+
+    assert faults_found(world) == faults

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -25,9 +24,12 @@ from k2k_assets_tests.support.copies.pipelines import MODES, of_small_transactio
 from k2k_assets_tests.support.copies.transformed import (
     FUNCTION,
     assert_transformed,
+    mixed,
     order,
+    through_dead_letters,
     through_function,
     through_rules,
+    to_dead_letters,
     transforming,
     write_orders,
 )
@@ -115,15 +117,6 @@ def test_a_record_for_which_a_rule_fails_stops_its_topic_there_and_no_other(
     assert_transformed(clusters, pipeline, topic, through)
 
 
-FAILING = [1, 2, 9, 20, 37]
-"""Numbers of records that are no JSON."""
-
-
-def mixed(number: int) -> Record:
-    record = order(number)
-    return record._replace(value=b"no JSON %d" % number) if number in FAILING else record
-
-
 def assert_dead_letters(clusters: KafkaSandbox, name: str, topic: str, dead: str, once: bool) -> None:
     """The topic for dead letters holds the records that fail, as they came, with the reason."""
     originals = {
@@ -148,21 +141,6 @@ def assert_dead_letters(clusters: KafkaSandbox, name: str, topic: str, dead: str
             "__k2k_error_reason": reason["__k2k_error_reason"],
         }
         assert b"is not JSON" in (reason["__k2k_error_reason"] or b"")
-
-
-def to_dead_letters(dead: str) -> list[dict[str, Any]]:
-    return [{
-        "pattern": ".*", "filter": {"not": {"value": "test", "exists": True}},
-        "mask": [{"value": "customer.email", "with": "***"}], "onError": "deadLetter", "deadLetters": dead,
-    }]  # fmt: skip
-
-
-def through_dead_letters(record: ReadRecord) -> ReadRecord | None:
-    value = record.value or b""
-    if value.startswith(b"no JSON") or b'"test"' in value:
-        return None
-    email = value.split(b'"email": "')[1].split(b'"')[0]
-    return record._replace(value=value.replace(email, b"***").replace(b": ", b":").replace(b", ", b","))
 
 
 @pytest.mark.slow

@@ -100,6 +100,33 @@ def through_function(record: ReadRecord) -> ReadRecord | None:
     return record._replace(value=value.upper()) if len(value) > 8 else None
 
 
+FAILING = [1, 2, 9, 20, 37]
+"""Numbers of records that are no JSON."""
+
+
+def mixed(number: int) -> Record:
+    """An order, or one of `FAILING`."""
+    record = order(number)
+    return record._replace(value=b"no JSON %d" % number) if number in FAILING else record
+
+
+def to_dead_letters(dead: str) -> list[dict[str, Any]]:
+    """Rules that send what is no JSON to a topic for dead letters."""
+    return [{
+        "pattern": ".*", "filter": {"not": {"value": "test", "exists": True}},
+        "mask": [{"value": "customer.email", "with": "***"}], "onError": "deadLetter", "deadLetters": dead,
+    }]  # fmt: skip
+
+
+def through_dead_letters(record: ReadRecord) -> ReadRecord | None:
+    """What `to_dead_letters` has to make of a record; None: it is left out, or a dead letter."""
+    value = record.value or b""
+    if value.startswith(b"no JSON") or b'"test"' in value:
+        return None
+    email = value.split(b'"email": "')[1].split(b'"')[0]
+    return record._replace(value=value.replace(email, b"***").replace(b": ", b":").replace(b", ", b","))
+
+
 def transforming(
     clusters: KafkaSandbox, directory: Path, topics: str | Sequence[str], mode: str = "enabled",
     rules: list[dict[str, Any]] | None = None, **rest: Any,

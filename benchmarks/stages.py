@@ -167,6 +167,10 @@ class Records:
     def leader_epoch(self) -> int | None:
         return 0
 
+    @property
+    def first_timestamp(self) -> int:
+        return 0
+
     def offsets(self) -> Sequence[int]:
         return range(len(self))
 

@@ -3,6 +3,7 @@
 ```
 {"token": "...", "slot": 3, "generation": 17}                                           first, once
 {"kind": "session", "began": 1795679177457, "ended": 1795679190002, "error": "Restart", "aborted": true}
+{"kind": "commits", "seconds": [0.0041, 0.0038], "ages": {"orders": [0.012, 0.009]}}      about once a second
 {"kind": "log", "time": 1795679177457000000, "level": 40, "logger": "k2k.replication", "text": "...", "fields": {...}}
 {"kind": "statistics", "of": "consumer", "client": "rdkafka#consumer-1", "counters": {...}, "gauges": {...}}
 ```
@@ -52,6 +53,19 @@ class Statistics(NamedTuple):
     figures: ClientFigures
 
 
+class Commits(NamedTuple):
+    """Commits of a slot, those since the last report of them.
+
+    Attributes:
+        seconds: What each took.
+        ages: By source topic, the age of the oldest record of each commit that has records of the topic, in seconds
+            when it was committed.
+    """
+
+    seconds: list[float]
+    ages: dict[str, list[float]]
+
+
 class LogLine(NamedTuple):
     """A line that a slot has logged.
 
@@ -70,7 +84,7 @@ class LogLine(NamedTuple):
     fields: dict[str, Field]
 
 
-Report = SessionEnded | Statistics | LogLine
+Report = SessionEnded | Statistics | Commits | LogLine
 
 
 class Greeting(NamedTuple):
@@ -110,6 +124,8 @@ def line_of(report: Report) -> bytes:
         return _line({"kind": "session", **report._asdict()})
     if isinstance(report, LogLine):
         return _line({"kind": "log", **report._replace(text=report.text[:_MOST_TEXT])._asdict()})
+    if isinstance(report, Commits):
+        return _line({"kind": "commits", **report._asdict()})
     return _line({"kind": "statistics", "of": report.of, **report.figures._asdict()})
 
 
@@ -128,6 +144,9 @@ def report_of(line: bytes) -> Report:
             fields = {str(k): v if isinstance(v, int) else str(v) for k, v in document["fields"].items()}
             of = int(document["time"]), int(document["level"])
             return LogLine(*of, str(document["logger"]), str(document["text"]), fields)
+        if document["kind"] == "commits":
+            ages = {str(topic): list(map(float, each)) for topic, each in document["ages"].items()}
+            return Commits(list(map(float, document["seconds"])), ages)
         if document["kind"] == "statistics" and document["of"] in ("consumer", "producer"):
             numbers = ({str(k): float(v) for k, v in document[kind].items()} for kind in ("counters", "gauges"))
             return Statistics(document["of"], ClientFigures(str(document["client"]), *numbers))

@@ -35,6 +35,14 @@ class Records(Protocol):
         """Leader epoch of the last record; None if the source does not tell it."""
         ...
 
+    @property
+    def first_timestamp(self) -> int:
+        """Timestamp of the first record, in milliseconds since the epoch; -1 for none.
+
+        Undecoded it is as the header of the first batch tells it: compaction may have removed the record that had it.
+        """
+        ...
+
     def offsets(self) -> Sequence[int]: ...
 
     def size(self) -> int:

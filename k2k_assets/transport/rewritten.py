@@ -53,6 +53,10 @@ class RewrittenColumns:
     def leader_epoch(self) -> int | None:
         return self.origin.leader_epoch
 
+    @property
+    def first_timestamp(self) -> int:
+        return self.origin.first_timestamp
+
     def offsets(self) -> Sequence[int]:
         return self.origin.offsets()
 

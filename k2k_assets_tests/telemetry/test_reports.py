@@ -17,7 +17,7 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.replication.plan import ReportAddress, SlotPlan
 from k2k_assets.replication.slot.reporter import SlotReporter
-from k2k_assets.replication.slot_reports import Greeting, Report, SessionEnded, Statistics, line_of
+from k2k_assets.replication.slot_reports import Commits, Greeting, Report, SessionEnded, Statistics, line_of
 from k2k_assets.telemetry.report_server import report_server
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientFigures
@@ -84,12 +84,28 @@ def test_sessions_and_statistics_arrive(tmp_path: Path) -> None:
     assert [(slot.slot, slot.generation) for slot in heard.arrivals] == [(3, 17)]
 
 
+def test_commits_arrive_while_nothing_else_happens_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
+    with serving(tmp_path) as (heard, address):
+        reporter = SlotReporter(plan(address))
+        assert reporter.commits
+        reporter.commits(0.25, {"orders": 1.5})
+        wait_until(lambda: bool(heard.reports), 10, "a commit that no other follows")
+        for _ in range(300):
+            reporter.commits(0.5, {"orders": 2.5})
+        reporter.close()
+        wait_until(lambda: bool(heard.leavings), 5, "the slot to leave")
+    told = [report for report in heard.reports if isinstance(report, Commits)]
+    assert [seconds for report in told for seconds in report.seconds] == [0.25, *[0.5] * 300]
+    assert [age for report in told for age in report.ages["orders"]] == [1.5, *[2.5] * 300]
+
+
 def test_without_an_address_there_is_no_thread_and_are_no_statistics() -> None:
     before = threading.active_count()
     reporter = SlotReporter(plan(None))
     with reporter.session(lambda: True):
         assert threading.active_count() == before
     assert reporter.statistics is None
+    assert reporter.commits is None, "the copy loop has nobody to tell"
     reporter.close()
 
 
@@ -183,14 +199,26 @@ def test_restarts_and_aborts_begin_at_0(tmp_path: Path) -> None:
     assert metrics.found() == {"k2k.restarts": {of(0): 2}, "k2k.aborts": {of(0): 1}}, "statistics were not asked for"
 
 
+def test_commits_are_counted_by_slot_and_latencies_by_topic(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    metrics.instruments.reported(slot(0), Commits([0.25, 0.5], {"orders": [1.5, 2.5], "returns": [4.0]}))
+    metrics.instruments.reported(slot(1), Commits([0.125], {"orders": [8.0]}))
+    found = metrics.found()
+    assert found["k2k.commit.duration"] == {of(0): 0.75, of(1): 0.125}
+    by_topic = {frozenset({("topic", "orders")}): 12.0, frozenset({("topic", "returns")}): 4.0}
+    assert found["k2k.latency"] == by_topic
+
+
 def test_names_begin_as_the_file_says(tmp_path: Path) -> None:
     prefix = {"sourceConsumer": "reads_", "targetProducer": "writes_", "assignment": "acme.", "targetConsumer": "none_"}
     metrics = Metrics(tmp_path, clientStatistics="5 seconds", prefix=prefix)
     metrics.instruments.arrived(slot(0))
+    metrics.instruments.reported(slot(0), Commits([0.1], {"orders": [0.1]}))
     for client in ("consumer", "producer"):
         metrics.instruments.reported(slot(0), statistics(client, 10, 5)._replace(of=client))
     named = {f"{begin}{name}" for begin in ("reads_", "writes_") for name in (*COUNTERS, *GAUGES)}
-    assert metrics.found().keys() == {"acme.restarts", "acme.aborts", *named}
+    ours = {f"acme.{name}" for name in ("restarts", "aborts", "commit.duration", "latency")}
+    assert metrics.found().keys() == ours | named
 
 
 def test_the_page_names_each_metric_and_no_other(tmp_path: Path) -> None:
@@ -198,4 +226,5 @@ def test_the_page_names_each_metric_and_no_other(tmp_path: Path) -> None:
     for number, report in enumerate((statistics("one", 10, 5), statistics("two", 1, 1)._replace(of="consumer"))):
         metrics.instruments.arrived(slot(number))
         metrics.instruments.reported(slot(number), report)
+    metrics.instruments.reported(slot(0), Commits([0.1], {"orders": [0.1]}))
     assert named_in("What slots report") == metrics.found().keys()

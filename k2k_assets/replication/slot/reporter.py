@@ -12,7 +12,9 @@ from contextlib import contextmanager, suppress
 
 from k2k_assets.core.log_fields import fields_of
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot_reports import Greeting, LogLine, Report, SessionEnded, Statistics, line_of
+from k2k_assets.replication.slot.commit.committer import CommitListener
+from k2k_assets.replication.slot.gathered_commits import GatheredCommits
+from k2k_assets.replication.slot_reports import Commits, Greeting, LogLine, Report, SessionEnded, Statistics, line_of
 from k2k_assets.transport.client_statistics import ClientFigures, ClientKind, ClientStatistics, figures_of
 
 log = logging.getLogger("k2k.replication")
@@ -22,8 +24,10 @@ _SECONDS = 2.0
 # A driver that cannot be reached is tried again after so many seconds; what comes meanwhile is dropped.
 _RETRY_SECONDS = 10.0
 _MOST_QUEUED = 100
+# A report of commits has those of so many seconds.
+_COMMITS_SECONDS = 1.0
 _Unread = tuple[ClientKind, str | ClientFigures]
-_REPORTS = (SessionEnded, Statistics, LogLine)
+_REPORTS = (SessionEnded, Statistics, Commits, LogLine)
 # Stands for nothing but the wish to connect.
 _HELLO: _Unread = ("consumer", "")
 
@@ -39,6 +43,8 @@ class SlotReporter:
         self._address = plan.reports
         self._queue: queue.Queue[Report | _Unread | None] = queue.Queue(_MOST_QUEUED)
         self._is_closed = threading.Event()
+        self._commits = GatheredCommits()
+        self._commits_due = 0.0
         self._thread: threading.Thread | None = None
         self._handler: _Handler | None = None
         if plan.reports is not None:
@@ -55,6 +61,11 @@ class SlotReporter:
         if self._address is None or not self._address.statistics_ms:
             return None
         return ClientStatistics(self._address.statistics_ms, lambda kind, made: self._put((kind, made)))
+
+    @property
+    def commits(self) -> CommitListener | None:
+        """What has to hear of the slot's commits; None if nothing has."""
+        return None if self._address is None else self._commits.add
 
     @contextmanager
     def session(self, has_records: Callable[[], bool]) -> Iterator[None]:
@@ -106,9 +117,26 @@ class SlotReporter:
                 if connection is not None:
                     connection.close()
                 connection = None
-            report = None if self._is_closed.is_set() and self._queue.empty() else self._queue.get()
+            report = self._next()
         if connection is not None:
             connection.close()
+
+    def _next(self) -> Report | _Unread | None:
+        """Waits for the next report; None: all are sent, and none will come."""
+        while True:
+            is_closed = self._is_closed.is_set()
+            if is_closed or time.monotonic() >= self._commits_due:
+                if (gathered := self._commits.taken()) is not None:
+                    return gathered
+                self._commits_due = time.monotonic() + _COMMITS_SECONDS
+            try:
+                report = self._queue.get(block=not is_closed, timeout=_COMMITS_SECONDS)
+            except queue.Empty:
+                if is_closed:
+                    return None
+                continue
+            if report is not None:
+                return report
 
     def _connect(self) -> socket.socket:
         assert self._address

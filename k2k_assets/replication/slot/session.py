@@ -20,7 +20,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
-from k2k_assets.replication.slot.commit.committer import Committer
+from k2k_assets.replication.slot.commit.committer import CommitListener, Committer
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.commit.transactions import Transactions
@@ -67,6 +67,7 @@ class Session:
         stages: The stages of the pipeline. They outlive the session, with what they have learned of schemas.
         clock: The clock.
         last: Tells of a topic whether its stages may take long; None: those of no topic do.
+        listener: Hears of commits; None: nobody does.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Session:
         stages: Sequence[Stage],
         clock: Clock = SYSTEM_CLOCK,
         last: Callable[[str], bool] | None = None,
+        listener: CommitListener | None = None,
     ) -> None:
         self._clock = clock
         self._plan = plan
@@ -97,7 +99,7 @@ class Session:
         self._slot_claims = SlotClaims(plan, memory.claims, self._transactions, tail, transactional_id, clock)
         self._stop_record = StopRecordWatch(plan, memory, tail, clock)
         self._committer = Committer(
-            plan, memory, self._transactions, clusters, tail, self._slot_claims.still_holds, clock
+            plan, memory, self._transactions, clusters, tail, self._slot_claims.still_holds, clock, listener
         )
         self._intake = Intake(
             memory, self._transactions, self._committer, stages, capabilities.needs_decoding, clock.monotonic(), last

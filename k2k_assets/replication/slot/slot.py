@@ -154,7 +154,7 @@ class Slot:
         capabilities = self._transport.capabilities
         session = Session(
             self._plan, self._memory, reader, sink, clusters, tail, self._id, chain, capabilities, self._stages,
-            last=self._functions.are_for if self._functions else None,
+            last=self._functions.are_for if self._functions else None, listener=self._reporter.commits,
         )  # fmt: skip
         if self._functions:
             self._functions.process.while_waiting = session.while_function_runs

@@ -47,6 +47,10 @@ class MessageRecords:
     def leader_epoch(self) -> int | None:
         return self.messages[-1].leader_epoch()
 
+    @property
+    def first_timestamp(self) -> int:
+        return self.messages[0].timestamp()[1]
+
     def offsets(self) -> Sequence[int]:
         return list(map(Message.offset, self.messages))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
+import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -35,11 +37,30 @@ def scraped(address: str) -> dict[tuple[str, str, str], float]:
     }
 
 
-def slots_say(address: str, name: str) -> float:
-    """Sum of the values that slots report under a name."""
+def slots_say(address: str, name: str, **labels: str) -> float:
+    """Sum of the values that slots report under a name, of those that have the labels."""
     with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
-        families = text_string_to_metric_families(answer.read().decode())
-        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+        samples = [s for family in text_string_to_metric_families(answer.read().decode()) for s in family.samples]
+    return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+
+class Durations(NamedTuple):
+    """A histogram: how many values there were, and their sum in seconds."""
+
+    number: float
+    seconds: float
+
+    @classmethod
+    def scraped(cls, address: str, name: str, **labels: str) -> Durations:
+        """As a scrape has it."""
+        return cls(*(slots_say(address, f"{name}_seconds_{part}", **labels) for part in ("count", "sum")))
+
+
+def newest_in_topic(servers: str, topic: str, metric: str) -> float:
+    """The sum over all partitions of what the topic of metrics said last of each source topic."""
+    documents = [json.loads(record.value or b"") for record in read_all(servers, topic)]
+    newest = {each["topic"]: each["points"] for each in documents if each["metric"] == metric}
+    return float(sum(point["value"] for points in newest.values() for point in points))
 
 
 def health(address: str, path: str = "/health") -> tuple[int, Any]:
@@ -56,16 +77,17 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
     for partition in range(2):
         produce(source, good, [b"%d" % n for n in range(FIRST)], partition)
     produce(source, bad, [b"one"], 0)
+    metrics_topic = unique("metrics")
     path = write_pipeline(
         tmp_path, source, target, [good, bad],
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
         coordination={"commit": {"batchSize": 50}},
         spark={"master": "local[2]"},
-        metrics={"clientStatistics": "1 seconds"},
+        metrics={"clientStatistics": "1 seconds", "kafka": {"topic": metrics_topic}},
     )  # fmt: skip
-    log = tmp_path / "log"
+    log, written = tmp_path / "log", time.time()
     with otlp_collector() as (collector, collects):
-        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus,otlp")
+        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus,otlp,kafka")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collects)
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
         monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
@@ -80,6 +102,8 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
             assert health(address, "/nowhere")[0] == 404
 
             wait_until(lambda: scraped(address).get(("k2k_records_total", good, "0")), 150, "the first commit")
+            wait_until(lambda: slots_say(address, "k2k_latency_seconds_count", topic=good), 30, "the first latency")
+            before = Durations.scraped(address, "k2k_commit_duration")
             copy_workers(process)[0].kill()
             await_copied(process, target, good, 2 * FIRST)
             produce(source, good, [b"more"] * MORE, 0)
@@ -89,6 +113,7 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
                 return scraped(address).get(("k2k_records_total", good, partition))
 
             wait_until(lambda: (told("0"), told("1")) == (FIRST + MORE, FIRST), 30, "all to be counted")
+            ensure_timed(address, good, before, written)
             # Commits are counted when they are read, the lag about once a second.
             wait_until(lambda: health(address)[1]["lag"] == 0, 30, "the lag to be 0")
             status, document = health(address)
@@ -109,8 +134,32 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
             process.communicate(timeout=60)
         assert collector.sum_of("k2k.records") == 2 * FIRST + MORE + 1 == len(read_all(target, good)) + 1
         assert collector.resources() == {"k2k"}
+        for metric in ("k2k.records", "k2k.bytes", "k2k.transactions", "k2k.offset_ranges"):
+            assert newest_in_topic(target, metrics_topic, metric) == collector.sum_of(metric), metric
+        assert newest_in_topic(target, metrics_topic, "k2k.records") == 2 * FIRST + MORE + 1
         ensure_traced(collector, good)
         ensure_logged(collector, bad)
+
+
+def ensure_timed(address: str, topic: str, before: Durations, written: float) -> None:
+    """What slots had told before a worker was killed stays, and no commit is told twice, nor older than it can be.
+
+    Args:
+        address: Of the endpoint.
+        topic: What is copied.
+        before: The durations of commits, before the kill.
+        written: The time of day before the first record was written.
+    """
+
+    def commits() -> Durations:
+        return Durations.scraped(address, "k2k_commit_duration")
+
+    wait_until(lambda: commits().number > before.number, 30, "the commits after the kill")
+    assert commits().seconds > before.seconds > 0
+    assert commits().number <= slots_say(address, "k2k_transactions_total"), "each is the commit of some partitions"
+    latency = Durations.scraped(address, "k2k_latency", topic=topic)
+    assert 0 < latency.number <= commits().number, "once for each commit and topic"
+    assert 0 < latency.seconds <= latency.number * (time.time() - written)
 
 
 def ensure_traced(collector: OtlpCollector, topic: str) -> None:

@@ -42,6 +42,10 @@ class ListRecords:
     def leader_epoch(self) -> int | None:
         return self.epoch
 
+    @property
+    def first_timestamp(self) -> int:
+        return self.timestamps()[0]
+
     def offsets(self) -> Sequence[int]:
         return self.at
 
@@ -106,7 +110,7 @@ class WholeBatch:
         self.raw = pickle.dumps(records)
         self.decodings = 0
         self.first_offset, self.last_offset = records.first_offset, records.last_offset
-        self.leader_epoch = records.leader_epoch
+        self.leader_epoch, self.first_timestamp = records.leader_epoch, records.first_timestamp
         self._offsets = records.offsets()
 
     def __len__(self) -> int:

@@ -40,6 +40,7 @@ def test_records_come_once_and_in_order(source_ends: Ends, limit: int) -> None:
     assert all(chunk.source == source_ends.source for chunk in chunks)
     assert sum(chunk.count for chunk in chunks) == 80
     assert all(chunk.contiguous and chunk.records.size() > 0 for chunk in chunks)
+    assert all(chunk.records.first_timestamp == chunk.columns().timestamps()[0] for chunk in chunks)
     assert [chunk.first_offset for chunk in chunks[1:]] == [chunk.last_offset + 1 for chunk in chunks[:-1]]
 
 

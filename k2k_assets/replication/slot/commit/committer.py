@@ -9,6 +9,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_tail import AssignmentTail
+from k2k_assets.control.commit_log import now_ms
 from k2k_assets.core.clock import Clock
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -28,6 +29,12 @@ _COLLECT_SECONDS = 5.0
 # A mapping record stays well below the usual limit of 1 MB with this many runs.
 _MOST_RUNS = 20_000
 
+CommitListener = Callable[[float, Mapping[str, float]], None]
+"""Hears of each commit, in the thread of the copy loop: it must neither wait nor raise. It gets the seconds from the
+first step of closing the transaction to the answer, and by source topic the age in seconds of the first record of each
+partition, of which the oldest counts; topics of whose records nothing was copied, or none has a timestamp, are missing.
+"""
+
 
 class Committer:
     """Decides when the transactions of one session are committed, and commits them.
@@ -40,6 +47,7 @@ class Committer:
         tail: Follows the assignment topic.
         still_holds: Whether a partition is still the slot's, as far as the tail has read.
         clock: The session's clock.
+        listener: Hears of commits; None: nobody does.
 
     Attributes:
         has_moved_past_markers: Whether a position has moved past markers since the last commit; `Intake` sets it.
@@ -54,6 +62,7 @@ class Committer:
         tail: AssignmentTail,
         still_holds: Callable[[TopicPartition], bool],
         clock: Clock,
+        listener: CommitListener | None = None,
     ) -> None:
         self._plan = plan
         self._memory = memory
@@ -62,6 +71,7 @@ class Committer:
         self._tail = tail
         self._still_holds = still_holds
         self._clock = clock
+        self._listener = listener
         self._exactly_once = plan.pipeline.features.exactly_once
         self._batch_size = plan.pipeline.coordination.commit.batch_size
         self._batch_seconds = plan.pipeline.coordination.commit.batch_timeout.total_seconds()
@@ -136,6 +146,7 @@ class Committer:
         """
         began = self._clock.monotonic()
         moved = [state for tp, state in self._states.items() if state.moved or tp in releasing]
+        oldest = _oldest_of_each_topic(moved) if self._listener else {}
         # The topic ids are requested now, arrive during the flush, and are checked before the commit.
         try:
             self._transactions.close(moved, self.ask_topic_ids(moved), releasing)
@@ -147,6 +158,10 @@ class Committer:
             raise
         self.has_moved_past_markers = False
         self._pace.committed(began, self._transactions.last_commit, small)
+        if self._listener:
+            now = now_ms(self._clock)
+            ages = {topic: max(0, now - oldest_ms) / 1000 for topic, oldest_ms in oldest.items()}
+            self._listener(self._transactions.last_commit - began, ages)
         if self._transactions.last_commit >= self._next_collection:
             self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
             gc.collect()
@@ -165,3 +180,13 @@ class Committer:
         if now >= self._next_topics:
             self._next_topics = now + _TOPICS_SECONDS
             self.ask_topic_ids(self._states.values())()
+
+
+def _oldest_of_each_topic(states: Iterable[PartitionState]) -> dict[str, int]:
+    """By source topic the oldest of the timestamps of the first records in hand, in milliseconds since the epoch."""
+    oldest: dict[str, int] = {}
+    for state in states:
+        timestamp, topic = state.first_timestamp, state.plan.source.topic
+        if timestamp is not None and timestamp >= 0:
+            oldest[topic] = min(timestamp, oldest.get(topic, timestamp))
+    return oldest

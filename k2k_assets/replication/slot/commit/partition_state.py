@@ -41,6 +41,7 @@ class PartitionState:
         left_out: Records left out on purpose by this generation, including those in hand.
         bytes: Value bytes copied by this generation, including those in hand.
         runs: Runs written by this generation.
+        first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
 
     plan: PartitionPlan
@@ -61,6 +62,7 @@ class PartitionState:
     dropped: list[DroppedRange] = field(default_factory=list)
     kept_to: int = 0
     producer: ProducerIdentity | None = None
+    first_timestamp: int | None = None
 
     @classmethod
     def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
@@ -106,6 +108,8 @@ class PartitionState:
             self.left_out += dropped.count
         if chunk.count:
             self.kept_to = chunk.last_offset + 1
+            if self.first_timestamp is None:
+                self.first_timestamp = chunk.records.first_timestamp
         if dropped is not None and dropped.leader_epoch is not None:
             self.leader_epoch, self.epoch_end = dropped.leader_epoch, chunk.end
         elif chunk.count:
@@ -115,6 +119,7 @@ class PartitionState:
         """Notes that what is in hand is committed."""
         self.committed = self.next
         self.dropped = []
+        self.first_timestamp = None
 
     @property
     def moved(self) -> bool:

@@ -29,6 +29,7 @@ _LENGTH = struct.Struct(">qi")
 _MAGIC_AT, _CHECKED_FROM = 16, 21
 _MAGIC = 2
 _KNOWN_BITS = 0x7F
+_DELETE_HORIZON = 0x40
 _CODECS = 5
 CODEC_BITS, BROKERS_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
 """Of the attributes."""
@@ -92,6 +93,14 @@ class RecordBatch(NamedTuple):
     def has_brokers_time(self) -> bool:
         """Whether all its records have the time at which the broker appended it."""
         return bool(self.attributes & BROKERS_TIME)
+
+    @property
+    def first_timestamp(self) -> int:
+        """Of its first record, in milliseconds since the epoch; -1 for none.
+
+        Where the broker sets the time, or compaction has put its delete horizon into the base, it is the latest one.
+        """
+        return self.max_timestamp if self.attributes & (BROKERS_TIME | _DELETE_HORIZON) else self.base_timestamp
 
     @property
     def is_transactional(self) -> bool:

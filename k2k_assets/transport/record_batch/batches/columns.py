@@ -78,6 +78,10 @@ class BatchRecords:
         epoch = self.arrived[-1].batch.leader_epoch
         return None if epoch < 0 else epoch
 
+    @property
+    def first_timestamp(self) -> int:
+        return self.arrived[0].batch.first_timestamp
+
     def offsets(self) -> Sequence[int]:
         return self._offsets
 
@@ -156,6 +160,10 @@ class BatchColumns:
     @property
     def leader_epoch(self) -> int | None:
         return self._leader_epoch
+
+    @property
+    def first_timestamp(self) -> int:
+        return self._records.timestamps[0]
 
     def offsets(self) -> Sequence[int]:
         return self._records.offsets

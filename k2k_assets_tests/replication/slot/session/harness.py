@@ -23,6 +23,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import SlotPlan
+from k2k_assets.replication.slot.commit.committer import CommitListener
 from k2k_assets.replication.slot.commit.target_chain import TargetChain
 from k2k_assets.replication.slot.read import silent_source
 from k2k_assets.replication.slot.session import Session
@@ -86,6 +87,7 @@ class Harness:
         first_stages: Stages before those of the pipeline.
         last: Tells of a topic whether its stages may take long.
         raises: Whether the sink writes under producer ids whose epochs it raises.
+        listener: Hears of commits.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Harness:
         first_stages: Sequence[Stage] = (),
         last: Callable[[str], bool] | None = None,
         raises: bool = False,
+        listener: CommitListener | None = None,
     ) -> None:
         self.began = clock.now
         self.clock = clock
@@ -123,7 +126,7 @@ class Harness:
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
         stages = *first_stages, *stages_of(pipeline, self.plan.cluster, self.plan.target_cluster)
         told = clusters, tail, "k2k.p.k2k.g.0", chain, capabilities, stages, clock
-        self.session = Session(self.plan, self.memory, self.source, self.sink, *told, last=last)
+        self.session = Session(self.plan, self.memory, self.source, self.sink, *told, last=last, listener=listener)
         self.ended: bool | None = None
 
     def run(self) -> Harness:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +15,11 @@ from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.replication.slot import session as module
 from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
+from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.errors import Restart
-from k2k_assets_tests.replication.slot.session.harness import P0, arrivals, lone_writer, pipeline_with
-from k2k_assets_tests.support.memory.fake_transport import Arrival
+from k2k_assets_tests.replication.slot.session.harness import P0, U0, arrivals, lone_writer, pipeline_with
+from k2k_assets_tests.support.memory.clock import FakeClock
+from k2k_assets_tests.support.memory.fake_transport import BY_BATCH, BY_RECORD, Arrival
 from k2k_assets_tests.support.memory.plans import commit_record
 
 
@@ -81,6 +84,29 @@ def test_steps_come_in_order_flush_then_control_records_then_commit(harness: Any
     assert made.sink.steps[first_data - 1 : first_data + 5] == [
         "begin", "write", "settle", "write_control", "write_control", "commit",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("capabilities", [BY_RECORD, BY_BATCH], ids=["records", "batches"])
+def test_who_listens_hears_how_long_each_commit_took_and_how_old_its_records_were(
+    harness: Any, clock: FakeClock, capabilities: Capabilities
+) -> None:
+    """The timestamps of records are their offsets, from the time of day on at which the clock begins."""
+    heard: list[tuple[float, Mapping[str, float]]] = []
+    arriving = [*arrivals(0, 1, at=5.0), Arrival(5.0, U0, 7), Arrival(9.0, P0, 500)]
+    made = harness(arriving, {P0: 501, U0: 8}, capabilities=capabilities, listener=lambda *told: heard.append(told))
+    commit = made.sink.commit
+
+    def slow_commit() -> None:
+        clock.advance(0.25)
+        commit()
+
+    made.sink.commit = slow_commit
+    made.run()
+    assert [seconds for seconds, _ in heard] == pytest.approx([0.25] * len(heard))
+    assert [ages for _, ages in heard if ages] == [
+        {"t": pytest.approx(5.25, abs=0.01), "u": pytest.approx(5.243, abs=0.01)},
+        {"t": pytest.approx(9.25 - 0.5, abs=0.01)},
+    ]
 
 
 def test_where_records_will_go_is_told_before_they_are_there_once_a_transaction_has_shown_it(harness: Any) -> None:

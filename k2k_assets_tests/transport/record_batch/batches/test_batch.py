@@ -30,6 +30,15 @@ def test_it_tells_offsets_count_and_who_wrote_it() -> None:
     assert not batch.is_control
 
 
+@pytest.mark.parametrize(
+    ("attributes", "first"), [(0x00, 50), (0x10, 50), (0x08, 60), (0x40, 60)],
+    ids=["the writer's", "in a transaction", "the broker's", "behind a delete horizon"],
+)  # fmt: skip
+def test_it_tells_when_its_first_record_was_written(attributes: int, first: int) -> None:
+    batch = _read(pack_batch(7, [PackedRecord()], attributes=attributes, timestamp=50, latest=60))
+    assert batch.first_timestamp == first
+
+
 @given(at=st.integers(17, len(THREE) - 1), bit=st.integers(0, 7))
 @examples(100)
 def test_a_flipped_bit_in_what_the_checksum_covers_is_noticed(at: int, bit: int) -> None:

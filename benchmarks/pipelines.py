@@ -14,7 +14,7 @@ from k2k_assets.transport.librdkafka import source as librdkafka_source
 
 LARGE, DEFAULT = 100_000, 1000
 MASTER = "local[2]"
-RECORDS, BATCHES = "records", "batches"
+RECORDS, BATCHES, AUTO = "records", "batches", "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
@@ -16,11 +15,9 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.examples.test_deploy import IMAGE, ROOT
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.services.wheels import OF_TESTS_ALONE, plain_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-OF_TESTS_ALONE = ("pytest", "mypy", "ruff", "hypothesis", "moto", "playwright", "import-linter", "dagster-dg-cli")
 
 
 class Image:
@@ -53,7 +50,7 @@ class Image:
                 capture_output=True,
                 text=True,
                 timeout=600,
-                env=_environment(),
+                env=plain_environment(),
                 check=False,
             )
             assert done.returncode == 0, (here, done.stderr[-3000:])
@@ -62,17 +59,10 @@ class Image:
         """Runs a program of the image; returns what it said."""
         done = subprocess.run(
             [self.bin / program, *arguments], cwd=cwd or self.root, capture_output=True, text=True, timeout=180,
-            env=_environment() | more, check=False,
+            env=plain_environment() | more, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout + done.stderr
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the environment of the tests but where things are found."""
-    kept = ("PATH", "HOME", "JAVA_HOME", "K2K_CACHE", "LANG", "TMPDIR")
-    passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith(("PIP_", "SSL_"))}
-    return {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")} | passed
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +114,7 @@ def test_it_copies_and_a_signal_ends_it_after_its_last_commit(
     produce(source, topic, [b"%d" % n for n in range(500)])
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
     file = write_pipeline(tmp_path, source, target, [topic], features=features)
-    environment = _environment() | {"K2K_HOME": str(tmp_path / "home")}
+    environment = plain_environment() | {"K2K_HOME": str(tmp_path / "home")}
     with subprocess.Popen([image.bin / "k2k", "start", "-f", file], env=environment, stderr=subprocess.PIPE) as process:
         try:
             wait_until(lambda: len(read_all(target, topic)) == 500, 120.0, "the copy")

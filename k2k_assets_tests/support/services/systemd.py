@@ -6,15 +6,21 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from k2k_assets_tests.support.copies.processes import K2K
-
 _POLL_SECONDS = 0.05
 _BIN = "/opt/k2k/bin/"
+_MODULES = {
+    "k2k": "k2k_assets.cli.main",
+    "k2k-tool": "k2k_assets.cli.tool",
+    "k2k-offset-mapping": "k2k_assets.cli.offset_mapping",
+}
+# What systemd takes where a unit says nothing.
+_DEFAULTS = {"TimeoutStopSec": "90", "KillMode": "control-group", "WorkingDirectory": "/"}
 
 
 def read_unit(path: Path) -> dict[str, list[str]]:
@@ -40,6 +46,7 @@ class Service:
         root: Stands in for `/`: `/etc/k2k` and `/var/lib/k2k` are below it.
         beside: More variables, as of a machine's own settings.
         programs: The folder that `/opt/k2k/bin` stands for; None: the programs of this environment.
+        more: More arguments, as a machine's own settings may add.
 
     Attributes:
         starts: How often it was started.
@@ -54,8 +61,9 @@ class Service:
         root: Path,
         beside: Mapping[str, str] | None = None,
         programs: Path | None = None,
+        more: Sequence[str] = (),
     ) -> None:
-        self._programs = programs
+        self._programs, self._more = programs, more
         self._unit, self._root, self._beside = read_unit(path), root, dict(beside or {})
         self._instance = instance
         self.log = root / f"{path.stem}.log"
@@ -63,12 +71,19 @@ class Service:
         self.ended, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    def start(self) -> None:
+        """Does as `systemctl start`, once."""
+        self._thread.start()
+
     def stop(self) -> int:
         """Does as `systemctl stop`; returns the exit status of the main process."""
         self._stop.set()
-        self._thread.join(float(self._unit["TimeoutStopSec"][0]) + 10)
+        self._thread.join(float(self._setting("TimeoutStopSec")) + 10)
         assert not self._thread.is_alive()
         return self.process.returncode
+
+    def _setting(self, name: str) -> str:
+        return self._unit.get(name, [_DEFAULTS[name]])[0]
 
     def _here(self, text: str) -> str:
         for folder in ("/etc/k2k", "/var/lib/k2k"):
@@ -77,15 +92,17 @@ class Service:
 
     def _command(self) -> list[str]:
         program, *arguments = shlex.split(self._here(self._unit["ExecStart"][0]))
-        assert program == f"{_BIN}k2k"
-        return [*([str(self._programs / "k2k")] if self._programs else K2K), *arguments]
+        assert program.startswith(_BIN)
+        name = program.removeprefix(_BIN)
+        run = [str(self._programs / name)] if self._programs else [sys.executable, "-m", _MODULES[name]]
+        return [*run, *arguments, *self._more]
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the shell's but what finds Java and the tests."""
         kept = ("PATH", "JAVA_HOME", "PYTHONPATH", "K2K_CACHE", "OPENBLAS_CORETYPE", "SPARK_SUBMIT_OPTS")
         found = {name: os.environ[name] for name in kept if name in os.environ}
         found["HOME"] = self._here("/var/lib/k2k")
-        for line in self._unit["Environment"]:
+        for line in self._unit.get("Environment", ()):
             found.update(map(_variable, shlex.split(self._here(line))))
         for name in self._unit["EnvironmentFile"]:
             file = Path(self._here(name.removeprefix("-")))
@@ -96,7 +113,6 @@ class Service:
     def _run(self) -> None:
         never = set(map(int, self._unit["RestartPreventExitStatus"][0].split()))
         assert self._unit["Restart"] == ["always"]
-        assert self._unit["KillMode"] == ["mixed"]
         try:
             while True:
                 code = self._once()
@@ -109,7 +125,7 @@ class Service:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self._command(),
-                cwd=self._here(self._unit["WorkingDirectory"][0]),
+                cwd=self._here(self._setting("WorkingDirectory")),
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -121,8 +137,11 @@ class Service:
             while self.process.poll() is None and not self._stop.wait(_POLL_SECONDS):
                 pass
             if self.process.poll() is None:
-                self.process.send_signal(signal.SIGTERM)
-                self.process.wait(float(self._unit["TimeoutStopSec"][0]))
+                if self._setting("KillMode") == "mixed":
+                    self.process.send_signal(signal.SIGTERM)
+                else:
+                    os.killpg(self.process.pid, signal.SIGTERM)
+                self.process.wait(float(self._setting("TimeoutStopSec")))
         finally:
             with suppress(ProcessLookupError):  # what is left of the control group
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -131,11 +150,16 @@ class Service:
 
 @contextmanager
 def service(
-    path: Path, instance: str, root: Path, beside: Mapping[str, str] | None = None, programs: Path | None = None
+    path: Path,
+    instance: str,
+    root: Path,
+    beside: Mapping[str, str] | None = None,
+    programs: Path | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[Service]:
     """A started unit that never outlives the test."""
-    made = Service(path, instance, root, beside, programs)
-    made._thread.start()
+    made = Service(path, instance, root, beside, programs, more)
+    made.start()
     try:
         yield made
     finally:

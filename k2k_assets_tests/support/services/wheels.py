@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,16 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+
+OF_TESTS_ALONE = ("pytest", "mypy", "ruff", "hypothesis", "moto", "playwright", "import-linter", "dagster-dg-cli")
+"""Packages that whoever runs the product does not need."""
+
+
+def plain_environment() -> dict[str, str]:
+    """Nothing of the environment of the tests but where things are found."""
+    kept = ("PATH", "HOME", "JAVA_HOME", "K2K_CACHE", "LANG", "TMPDIR")
+    passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith(("PIP_", "SSL_"))}
+    return {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")} | passed
 
 
 def built_wheel(folder: Path) -> Path:

@@ -14,6 +14,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistr
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
+from k2k_assets.registry.address import address_of
 from k2k_assets.registry.schemas import (
     Reference,
     RegistryRefused,
@@ -47,7 +48,8 @@ class ConfluentRegistry:
 
     Args:
         role: Names it in errors.
-        settings: Of Confluent's Python client: `url`, `basic.auth.user.info`, `ssl.ca.location` and so on.
+        settings: Of Confluent's Python client: `url`, `basic.auth.user.info`, `ssl.ca.location` and so on. A login in
+            the URL is sent, and never shown: the client is not given it with the URL, which it puts into its words.
         headers: Sent with each request.
         registers: Whether it may register schemas. Otherwise only those are found that the registry has.
         normalizes: Whether the registry is asked to normalize schemas.
@@ -64,10 +66,15 @@ class ConfluentRegistry:
     ) -> None:
         self._registers, self._normalizes = registers, normalizes
         self._role = role
-        self._url = str(settings.get("url", ""))
+        self._url, login = address_of(str(settings.get("url", "")))
         own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
+        given = {**own, **settings, "url": self._url}
+        if login is not None:
+            if "basic.auth.user.info" in settings:
+                raise Refused(f"{self} has a login in its URL and one in basic.auth.user.info. Take one of them away")
+            given["basic.auth.user.info"] = login
         try:
-            self._client = SchemaRegistryClient({**own, **settings})
+            self._client = SchemaRegistryClient(given)
         except (OSError, TypeError, ValueError) as error:  # a file of certificates that is not there, for one
             raise Refused(f"{self} cannot be used: {error}. See {role}.registry.config") from None
         self._client._rest_client.session.headers.update(headers)

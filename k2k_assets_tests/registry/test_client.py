@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.registry.address import Address, address_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable, Schema, SchemaNotFound, SchemaRefused
 
@@ -126,3 +127,55 @@ def test_settings_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     settings = {"url": "https://registry:8081", "ssl.ca.location": str(tmp_path / "missing.pem")}
     with pytest.raises(Refused, match=r"the source's schema registry at https://registry:8081 cannot be used"):
         ConfluentRegistry("source", settings, {})
+
+
+LOGIN = "user:s3cret@"
+
+
+def with_login(url: str) -> str:
+    return url.replace("://", f"://{LOGIN}")
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 503])
+def test_no_error_shows_the_password_of_a_url(answers: dict[str, tuple[int, str]], status: int) -> None:
+    answers["GET"] = answers["POST"] = (status, '{"error_code": 40101, "message": "no"}')
+    guarded = ConfluentRegistry("target", {"url": with_login(answers["url"][1]), "max.retries": 0}, {})
+    for ask in (lambda: guarded.schema(1), lambda: guarded.register("s", LONG), lambda: guarded.version("s", 1)):
+        with pytest.raises(Exception, match="no") as failed:
+            ask()
+        assert "s3cret" not in f"{failed.value} {vars(failed.value)} {guarded}"
+    assert str(guarded) == f"the target's schema registry at {answers['url'][1]}"
+
+
+def test_a_registry_that_does_not_answer_is_named_without_its_password(
+    answers: dict[str, tuple[int, str]], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for url in (f"http://{LOGIN}127.0.0.1:{port}", with_login(answers["url"][1].replace("http:", "https:"))):
+        with pytest.raises((RegistryUnreachable, RegistryRefused)) as failed:
+            ConfluentRegistry("source", {"url": url, "max.retries": 0}, {}).schema(1)
+        assert "s3cret" not in str(failed.value)
+    settings = {"url": f"https://{LOGIN}registry", "ssl.ca.location": str(tmp_path / "missing.pem")}
+    with pytest.raises(Refused) as refused:
+        ConfluentRegistry("source", settings, {})
+    assert "s3cret" not in str(refused.value)
+    with pytest.raises(Refused, match=r"login in its URL and one in basic\.auth\.user\.info") as twice:
+        ConfluentRegistry("source", {"url": f"https://{LOGIN}registry", "basic.auth.user.info": "a:hidden"}, {})
+    assert "s3cret" not in str(twice.value)
+    assert "hidden" not in str(twice.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "login"),
+    [
+        ("https://registry:8081", "https://registry:8081", None),
+        ("https://user:s3cret@registry:8081/api", "https://registry:8081/api", "user:s3cret"),
+        ("http://u:p%40%2F@a, http://u:p@b:1", "http://a,http://b:1", "u:p@/"),
+        ("https://a,https://u:p@b", "https://a,https://b", "u:p"),
+        ("https://u:s3,cr/e t@a,https://b", "https://a,https://b", "u:s3,cr/e t"),
+        ("https://token@a", "https://a", "token:"),
+    ],
+)
+def test_addresses_without_logins(url: str, shown: str, login: str | None) -> None:
+    assert address_of(url) == Address(shown, login)

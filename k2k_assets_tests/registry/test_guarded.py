@@ -153,6 +153,35 @@ def test_who_is_not_let_in_is_stopped(
         assert read_all(doors.target, f"copy.{doors.topic}") == []
 
 
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_the_password_of_a_url_is_sent_and_shown_nowhere(
+    doors: Doors,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(login_patience, "PAUSES", (0.5,))
+    caplog.set_level("INFO")
+    with doors.guard(user=(USER, "another")) as guard:
+        url = guard.url.replace("://", f"://{USER}:{PASSWORD}@")
+        config = {f"{PREFIX}url": url, f"{PREFIX}basic.auth.credentials.source": "URL"}
+        path = doors.pipeline(guard, mode, **config)
+        pipeline = load_pipeline([path])
+        assert run(["validate", "--connect", "-f", str(path)]) == 3
+        outcome = copy(pipeline, cores=1)
+        assert "[registry-login-refused]" in told(outcome)[doors.topic]
+        assert isinstance(doors.stop(pipeline).reason, RegistryLoginRefused)
+        stored = [record.value_bytes() for record in commit_records(pipeline, doors.target)]
+        shown = f"{told(outcome)} {stored} {caplog.text} {capsys.readouterr()}"
+        assert guard.url in shown
+        assert PASSWORD not in shown
+        guard.user = (USER, PASSWORD)
+        assert copy(pipeline, cores=1).stopped == {}
+        assert PASSWORD not in caplog.text
+    assert doors.decoded() == list(range(5))
+
+
 def test_headers_are_sent_and_no_size_of_a_cache_makes_it_ask_twice(doors: Doors) -> None:
     """Records of two schemas by turns, and a cache for one: each is asked for once all the same."""
     doors.write_by_turns(5)

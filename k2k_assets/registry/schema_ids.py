@@ -19,7 +19,7 @@ from k2k_assets.registry.schemas import (
     SchemaOfOthers,
     SchemaRefused,
 )
-from k2k_assets.registry.subjects import best_place, is_of_other_topic, target_subject
+from k2k_assets.registry.subjects import best_place, may_be_of, target_subject
 
 log = logging.getLogger("k2k.registry")
 
@@ -82,7 +82,7 @@ class SchemaIds:
 
         Raises:
             SchemaNotFound: The source's registry does not have it.
-            SchemaOfOthers: It has it for other topics only, and nobody says that this topic has schemas.
+            SchemaOfOthers: It has it, but not for these keys or values, and nobody says that they have schemas.
             SchemaRefused: The target's registry does not take it, or no schemas of its kind are mapped.
             RegistryUnreachable: A registry does not answer, or does not let this client in for now, or all that has to
                 be registered takes too long at once.
@@ -95,7 +95,7 @@ class SchemaIds:
         schema = self._source.schema(schema_id)
         places = self._source.places(schema_id)
         at = best_place(places, place.source_topic, place.facet)
-        if at is not None and not place.is_certain and is_of_other_topic(at.subject, place.source_topic):
+        if not place.is_certain and not may_be_of(places, place.source_topic, place.facet):
             raise SchemaOfOthers(sorted({each.subject for each in places}))
         subject = target_subject(at, place.source_topic, place.target_topic, place.facet)
         if schema.kind not in self._kinds:

@@ -70,7 +70,7 @@ class SchemaNotFound(Exception):
 
 
 class SchemaOfOthers(Exception):
-    """A schema is registered, but only for other topics.
+    """A schema is registered, but only for other topics, or for the other part of records.
 
     Args:
         subjects: Where.

@@ -33,10 +33,28 @@ def best_place(places: Sequence[SubjectVersion], topic: str, facet: Facet) -> Su
         if place.subject == f"{topic}-{facet}":
             return 0, place
         if is_of_other_topic(place.subject, topic):
-            return 3, place
+            return 4, place
+        if place.subject.endswith(_ENDINGS):
+            return 3, place  # of the other facet
         return 1 if place.subject.startswith(f"{topic}-") else 2, place
 
     return min(places, key=rank, default=None)
+
+
+def may_be_of(places: Sequence[SubjectVersion], topic: str, facet: Facet) -> bool:
+    """Whether a schema may be one of a topic's keys, or values, though no rule says that they have schemas.
+
+    A long integer begins as a schema id does, and is mostly a key: a subject like `shop.Order` proves nothing of keys.
+
+    Args:
+        places: Where the schema is registered.
+        topic: The source topic.
+        facet: The part of the record.
+    """
+    subjects = [place.subject for place in places]
+    if f"{topic}-{facet}" in subjects:
+        return True
+    return facet == "value" and (not subjects or not all(subject.endswith(_ENDINGS) for subject in subjects))
 
 
 def is_of_other_topic(subject: str, topic: str) -> bool:

@@ -40,6 +40,12 @@ def test_the_topics_own_subject_goes_before_others() -> None:
     assert best_place([], "orders", "value") is None
 
 
+def test_of_a_value_that_has_a_schema_of_keys_too_the_records_own_subject_counts() -> None:
+    of_keys, shared, foreign = (SubjectVersion(name, 1) for name in ("orders-key", "shop.Order", "a-value"))
+    assert best_place([of_keys, shared, foreign], "orders", "value") == shared
+    assert best_place([of_keys, foreign], "orders", "value") == of_keys
+
+
 def test_a_topic_whose_name_begins_with_anothers_is_another_one() -> None:
     assert is_of_other_topic("orders-eu-value", "orders")
     assert target_subject(SubjectVersion("orders-eu-value", 1), "orders", "copy", "value") == "copy-value"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.schemas import SchemaRefusedByTarget
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.framing import PREFIX, id_of, prefix_of
 from k2k_assets.registry.schemas import Schema
@@ -69,6 +72,33 @@ def test_a_record_with_an_unknown_schema_stops_its_topic_there_and_no_other(
     assert "offset 10 has schema id 999999" in told(outcome)[bad]
     assert len(values_of(clusters.target_servers, f"copy.{bad}")) == 10
     assert len(values_of(clusters.target_servers, f"copy.{good}")) == 10
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_long_keys_beside_values_with_schemas_need_a_rule(
+    clusters: KafkaSandbox, registries: Registries, make: Make, tmp_path: Path, mode: str
+) -> None:
+    """A number that begins as the id of the topic's own values."""
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    write = KINDS[0].writer(registries[0].url, topic)
+    values = [write(n) for n in range(3)]
+    key = values[0][:PREFIX] + b"abc"
+    produce(clusters.source_servers, topic, [values[0], Record(key, values[1]), values[2]])
+    pipeline = make([topic], mode)
+
+    outcome = copy(pipeline)
+    assert "[schema-of-other-topic]" in told(outcome)[topic]
+    assert f"the key of the record at {topic}-0 offset 1" in told(outcome)[topic]
+    assert len(values_of(clusters.target_servers, f"copy.{topic}")) == 1
+
+    file = tmp_path / f"{pipeline.name}.yaml"
+    rules = {"topics": [{"pattern": ".*", "value": "enabled"}]}
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "schemaMapping": rules}))
+    assert copy(load_pipeline([file])).stopped == {}
+    records = read_all(clusters.target_servers, f"copy.{topic}")
+    assert [record.key for record in records] == [None, key, None]
+    read = KINDS[0].reader(registries[1].url, f"copy.{topic}")
+    assert [read(record.value or b"") for record in records] == [0, 1, 2]
 
 
 def test_a_rule_lets_bytes_be_that_only_look_like_an_id(

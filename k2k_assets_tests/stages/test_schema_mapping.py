@@ -131,6 +131,37 @@ def test_a_schema_that_the_target_refuses_is_named_with_its_subject() -> None:
     assert (fault.schema_id, fault.subject) == (value, "copy.orders-value")
 
 
+@pytest.mark.parametrize("subject", ["orders-value", "shop.Order", "orders-shop.Order", ""])
+def test_without_a_rule_a_long_key_that_looks_like_an_id_of_values_is_not_changed(subject: str) -> None:
+    """40,000,000 begins as schema id 2 does: with the target's id it would be 8,395,053,568."""
+    world = World({"key": False, "value": False})
+    world.source.register("payments-value", A)
+    value = world.source.register(subject or "orders-value", B)
+    key = (40_000_000).to_bytes(8, "big")
+    assert key.startswith(framed(value, b""))
+    if not subject:
+        world.source.subjects.clear()  # deleted: the id is known all the same
+
+    readable, fault = world.map([None, key], [framed(value), framed(value)]).readable()
+
+    assert isinstance(fault, SchemaOfOtherTopic)
+    assert (fault.offset, fault.facet, fault.subjects) == (11, "key", subject)
+    assert readable is not None
+    assert readable.columns().values() == [framed(500)]
+    certain = World({"key": True})
+    certain.source.register("payments-value", A)
+    certain.source.register("shop.Id", B)
+    assert certain.map([framed(value)], [None]).columns().keys() == [framed(500)]
+
+
+def test_without_a_rule_a_value_with_an_id_of_the_topics_keys_is_not_changed() -> None:
+    world = World({"key": False, "value": False})
+    key = world.source.register("orders-key", A)
+    _, fault = world.map([framed(key)], [framed(key)]).readable()
+    assert isinstance(fault, SchemaOfOtherTopic)
+    assert (fault.facet, fault.subjects) == ("value", "orders-key")
+
+
 def test_without_a_rule_a_long_key_that_looks_like_another_topics_id_is_not_changed() -> None:
     world = World({"key": False, "value": False})
     assert world.source.register("payments-value", B) == 1

@@ -100,20 +100,22 @@ class RegistryLoginRefused(StopReason, code="registry-login-refused"):
 
 @dataclass(frozen=True)
 class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
-    """The schema of a record is registered only for other topics.
+    """The schema of a record is registered only for other topics, or for the other part of records.
 
     Attributes:
         source: The source partition.
         offset: Of the record.
         facet: `key` or `value`.
         schema_id: The id that it has before its payload.
-        subjects: Where the schema is registered.
+        subjects: Where the schema is registered; empty: nowhere any more.
     """
 
-    title = "the schema of a record is registered for other topics only"
+    title = "the schema of a record is not registered for its topic's keys, or values"
     meaning = (
-        "The bytes may be something else that begins like a schema id: a long integer as a key. With another id "
-        "it would be another number, so nothing is guessed."
+        "It is one of other topics, or of the topic's values where a key begins with its id. The bytes may be "
+        "something else that begins like a schema id: a long integer as a key. With another id it would be another "
+        "number, so nothing is guessed. A subject that names no topic (`shop.Order`, RecordNameStrategy) or no part of "
+        "records (`orders-shop.Order`) counts for values, not for keys."
     )
     advice = "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`."
 
@@ -126,7 +128,8 @@ class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
     def found(self) -> str:
         return (
             f"the {self.facet} of the record at {self.source} offset {self.offset} seems to have schema id "
-            f"{self.schema_id}, which the source's registry has for other topics only ({self.subjects})"
+            f"{self.schema_id}, which the source's registry does not have for the {self.facet}s of this topic, but "
+            f"under {self.subjects or 'no subject any more'}"
         )
 
     def to_do(self) -> str:

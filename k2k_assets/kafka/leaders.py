@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
@@ -61,14 +62,34 @@ def ends_of_each_topic(
         which: The kind of offset, see `Cluster.offsets`.
         patience: Seconds to wait for leaders.
     """
+    return _of_each_topic(cluster, partitions, partial(cluster.led_offsets, which=which, patience=patience))
+
+
+def times_of_each_topic(
+    cluster: Cluster, partitions: Collection[TopicPartition], timestamp: int, patience: float = ELECTION_SECONDS
+) -> LedOffsets:
+    """The answers of `Cluster.led_offsets_at`, as `ends_of_each_topic`.
+
+    Args:
+        cluster: The cluster to ask.
+        partitions: Existing partitions.
+        timestamp: Milliseconds since the epoch, UTC.
+        patience: Seconds to wait for leaders.
+    """
+    return _of_each_topic(cluster, partitions, partial(cluster.led_offsets_at, timestamp=timestamp, patience=patience))
+
+
+def _of_each_topic(
+    cluster: Cluster, partitions: Collection[TopicPartition], ask: Callable[[Collection[TopicPartition]], LedOffsets]
+) -> LedOffsets:
     try:
-        return cluster.led_offsets(partitions, which, patience)
+        return ask(partitions)
     except Refused as reason:
         seen = cluster.describe_async({tp.topic for tp in partitions}, partly=True)()
         hidden = {tp: str(reason) for tp in partitions if tp.topic not in seen}
         left = [tp for tp in partitions if tp.topic in seen]
     try:
-        offsets, offline = cluster.led_offsets(left, which, patience) if left else LedOffsets({}, {})
+        offsets, offline = ask(left) if left else LedOffsets({}, {})
     except Refused as reason:  # another topic was hidden meanwhile
         offsets, offline = {}, dict.fromkeys(left, str(reason))
     return LedOffsets(offsets, hidden | offline)

@@ -110,6 +110,11 @@ class Pipeline(Section):
             return self.pairs[0].selection.start
         return next((pair.selection.start for pair in self.pairs if pair.selection.matches(topic)), None)
 
+    def start_time_of(self, topic: str) -> int | None:
+        """The time in its `start`, in milliseconds since the epoch; None if it says something else."""
+        start = self.start_of(topic)
+        return start if isinstance(start, int) else None
+
     def start_from(self, topic: str) -> StartFrom:
         """Where a partition of a topic without progress starts: `start` if the file has it, else `auto.offset.reset`.
 

@@ -26,7 +26,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.event_log import log_event
 from k2k_assets.replication.driver.events import GenerationStarted, HandedOver, Listener
-from k2k_assets.replication.driver.latest_starts import hold_latest_starts
+from k2k_assets.replication.driver.first_starts import hold_first_starts
 from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.planning import ClusterSnapshot, plan_slots
 from k2k_assets.replication.driver.progress import ProgressReader
@@ -135,7 +135,7 @@ class Generations:
         # Topics that appeared while this instance ran start at their beginning, like new partitions of known topics.
         appeared = self.snapshot.topics.keys() - self._begun_with
         known = frozenset(tp.topic for tp in commit_log.positions) | appeared
-        begins_at = hold_latest_starts(
+        begins_at = hold_first_starts(
             self.pipeline,
             self.snapshot,
             self.clusters[0],

@@ -10,7 +10,15 @@ from k2k_assets.core.stops.reasons.source_log import StartOutsideLog
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_records, produce, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    Record,
+    add_partitions,
+    create_topic,
+    delete_records,
+    produce,
+    read_all,
+    unique,
+)
 from k2k_assets_tests.support.copies.copying import commit_records, copy, dying_first
 from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
@@ -49,7 +57,7 @@ class World:
     def copied(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {0: [], 1: []}
         for record in read_all(self.target, self.topic):
-            found[record.partition].append(int(record.value or b""))
+            found.setdefault(record.partition, []).append(int(record.value or b""))
         return found
 
 
@@ -94,6 +102,21 @@ def test_a_slot_that_dies_at_its_start_begins_at_the_same_place(
     assert world.copied() == (
         {0: [6, 7, 8, 9], 1: [2, 3]} if isinstance(start, dict) else {0: list(range(3, 10)), 1: [3]}
     )
+
+
+@MODES
+def test_a_partition_that_is_added_later_is_copied_from_its_beginning(
+    clusters: KafkaSandbox, tmp_path: Path, mode: str
+) -> None:
+    """Its first records are older than the time by their own clocks, but were written after copying had begun."""
+    world = World(clusters, tmp_path)
+    pipeline = world.pipeline(AT + 2500, mode)
+    copy(pipeline)
+    add_partitions(world.source, world.topic, 4)
+    produce(world.source, world.topic, [Record(value=b"%d" % n, timestamp=AT + 1000 * n) for n in range(5)], 2)
+    produce(world.source, world.topic, [Record(value=b"7", timestamp=AT)], 3)
+    assert copy(pipeline).stopped == {}
+    assert world.copied() == {0: list(range(3, 10)), 1: [3], 2: list(range(5)), 3: [7]}
 
 
 def test_offsets_that_the_log_does_not_have_stop_the_topic(clusters: KafkaSandbox, tmp_path: Path) -> None:

@@ -95,9 +95,7 @@ def resolve_starts(
     starts.offline_partitions |= offline
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     latest = source.offsets([plan.source for plan in alive], "latest")
-    given, offline = given_starts(
-        slot.pipeline, [plan.source for plan in alive if plan.source not in log.positions], source
-    )
+    given, offline = given_starts(slot.pipeline, [plan for plan in alive if plan.source not in log.positions], source)
     starts.offline_partitions |= offline
     alive = [plan for plan in alive if plan.source not in starts.offline_partitions]
     for plan in _with_ends(slot.pipeline, alive, source):
@@ -253,17 +251,20 @@ def _first_state(
 ) -> PartitionState:
     """The state of a partition without a commit record: it starts where file or plan say, else at its beginning.
 
-    A partition that would start at its present end starts at its beginning if it may have a position that was not
-    read, because any part of it may have been copied.
+    A partition that would start at its present end, or at a time, starts at its beginning if it may have a position
+    that was not read, because any part of it may have been copied. So does one that was added to the topic since.
     """
     if slot.pipeline.start_from(plan.source.topic) == "none" and plan.source.topic not in slot.known_topics:
         raise Refused(
             f"{plan.source} has no committed position and source.kafka.consumer.'auto.offset.reset' is none. "
             "Set it to earliest or latest"
         )
-    if given is not None:
+    is_dated = slot.pipeline.start_time_of(plan.source.topic) is not None
+    if given is not None and (all_is_known or not is_dated):
         return PartitionState(plan, given, given, None, None, given, log_start=low)
     position = low if plan.begins_at is None else plan.begins_at
     if position == END_UNKNOWN:
         position = plan.readable_end if all_is_known else low
+    if is_dated:
+        position = max(position, low)  # retention may have passed what was noted: what is left is what was asked for
     return PartitionState(plan, position, position, None, None, position, log_start=low)

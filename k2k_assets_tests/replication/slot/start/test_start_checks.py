@@ -45,6 +45,11 @@ def slot(
     return slot_plan(pipeline, dict.fromkeys(partitions, 0))
 
 
+def not_noted(plan: SlotPlan, begins_at: int | None = END_UNKNOWN) -> SlotPlan:
+    """A plan whose partitions had no leader when their start was to be noted."""
+    return replace(plan, partitions=tuple(replace(each, begins_at=begins_at) for each in plan.partitions))
+
+
 def resolve(
     plan: SlotPlan,
     log: CommitLog | None = None,
@@ -110,10 +115,26 @@ def test_given_offsets_count_also_for_a_partition_of_a_topic_that_is_known(tmp_p
 
 
 def test_a_given_time_is_asked_of_the_source(tmp_path: Path) -> None:
-    plan = slot(tmp_path, P0, P1, start="1970-01-01T00:00:01Z")
+    plan = not_noted(slot(tmp_path, P0, P1, start="1970-01-01T00:00:01Z"))
     starts = resolve(plan, at_times={(P0, 1000): 88})
     assert positions(starts) == {P0: 88, P1: 150}, "nothing of P1 is as young: it begins where it can be read to"
     assert {state.log_start for state in starts.fresh} == {40, 50}
+
+
+@pytest.mark.parametrize(("noted", "expected"), [(88, 88), (39, 40), (None, 40)])
+def test_a_time_that_the_driver_has_noted_counts_and_not_what_is_there_by_now(
+    tmp_path: Path, noted: int | None, expected: int
+) -> None:
+    """Without a note the partition was added since: its first records may be older than the time."""
+    plan = not_noted(slot(tmp_path, P0, start=5), noted)
+    starts = resolve(plan, at_times={(P0, 5): 99})
+    assert positions(starts) == {P0: expected}
+    assert not starts.stopped
+
+
+@pytest.mark.parametrize("log", [CommitLog(passed_over=True), CommitLog(is_whole=False)], ids=["unreadable", "in part"])
+def test_what_may_have_a_position_that_was_not_read_does_not_begin_at_a_time(tmp_path: Path, log: CommitLog) -> None:
+    assert positions(resolve(not_noted(slot(tmp_path, P0, start=5)), log, at_times={(P0, 5): 99})) == {P0: 40}
 
 
 @pytest.mark.parametrize("offset", [39, 141])
@@ -126,7 +147,8 @@ def test_a_given_offset_that_the_log_does_not_have_stops_the_topic(tmp_path: Pat
 
 
 def test_a_partition_without_a_leader_waits_for_its_given_time(tmp_path: Path) -> None:
-    starts = resolve(slot(tmp_path, P0, P1, start=5), at_times={(P0, 5): 44}, source_offline={P1})
+    plan = not_noted(slot(tmp_path, P0, P1, start=5))
+    starts = resolve(plan, at_times={(P0, 5): 44}, source_offline={P1})
     assert positions(starts) == {P0: 44}
     assert starts.offline_partitions.keys() == {P1}
 

@@ -1,4 +1,4 @@
-"""First starts of topics with `latest`, with a death at any step while the first positions are committed."""
+"""First starts of topics with `latest` or a time, with a death at any step while the first positions are committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import TopicDescription
 from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.leaders import END_UNKNOWN
-from k2k_assets.replication.driver import latest_starts
+from k2k_assets.replication.driver import first_starts
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -26,13 +26,18 @@ P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
 class Harness:
     """A source with a topic of some partitions, and an assignment topic in memory."""
 
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2) -> None:
+    def __init__(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch, reset: str, partitions: int = 2, at: int | None = None
+    ) -> None:
         consumer = {"group.id": "k2k.g", "auto.offset.reset": reset}
-        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], consumer=consumer)
+        stages = [{"source": {"topic": ["t"], "start": at}}, {"sink": {"topic": "source", "partition": "source"}}]
+        rest = {"replication": stages} if at is not None else {}
+        self.pipeline = make_pipeline(directory, "a:1", "b:1", ["t"], consumer=consumer, **rest)
+        self.at_times: dict[tuple[TopicPartition, int], int] = {}
         self.state = Assignments()
         self.partitions = partitions
         self.ends = 100
-        monkeypatch.setattr(latest_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
+        monkeypatch.setattr(first_starts, "write_records", lambda _, records: [self._apply(*r) for r in records])
 
     def _apply(self, key: bytes, value: bytes | None) -> int:
         self.state.apply("k2k.g", 1, key, value)
@@ -48,6 +53,7 @@ class Harness:
         partitions = [TopicPartition("t", p) for p in range(self.partitions)]
         cluster = FakeCluster({}, dict.fromkeys(partitions, 40), stable=dict.fromkeys(partitions, self.ends))
         cluster.offline_partitions.update(offline_partitions)
+        cluster.at_times.update(self.at_times)
         described = {"t": TopicDescription("t", "s-t", self.partitions)}
         snapshot = ClusterSnapshot(
             "c",
@@ -59,7 +65,7 @@ class Harness:
             True,
         )
         noted = dict(self.state.starts)
-        return latest_starts.hold_latest_starts(
+        return first_starts.hold_first_starts(
             self.pipeline,
             snapshot,
             cluster,  # type: ignore[arg-type]
@@ -91,6 +97,25 @@ def test_a_topic_that_appeared_while_an_instance_ran_begins_at_its_beginning(
     harness = Harness(tmp_path, monkeypatch, "latest")
     assert harness.begin(appeared={"t"}) == {P0: 40, P1: 40}
     assert harness.begin() == {P0: 40, P1: 40}, "another instance does not know that it is new"
+
+
+def test_a_time_is_noted_so_that_a_partition_that_is_added_begins_at_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first records may be older than the time, by their own clocks: and they came after copying began."""
+    harness = Harness(tmp_path, monkeypatch, "earliest", at=5)
+    harness.at_times = {(P0, 5): 70, (P2, 5): 80}
+    assert harness.begin(offline_partitions=[P1]) == {P0: 70, P1: END_UNKNOWN}
+    harness.at_times[P0, 5] = 75
+    assert harness.begin() == {P0: 75, P1: 100}, "nobody had begun: the file may have been given another time"
+    assert harness.begin(offline_partitions=[P1]) == {P0: 75, P1: END_UNKNOWN}
+    harness.at_times[P0, 5] = 90
+    harness.partitions = 3
+    assert harness.begin({P0}) == {P0: 75, P1: END_UNKNOWN}
+    harness.begin({P0, P1})
+    assert harness.begin({P0, P1}) == {}
+    assert Harness(tmp_path, monkeypatch, "earliest", at=5).begin(appeared={"t"}) == {P0: 40, P1: 40}
+    assert Harness(tmp_path, monkeypatch, "earliest", at=5).begin(all_is_known=False) == {}
 
 
 @pytest.mark.parametrize("offline_partitions", [[P1], [P0, P1]])

@@ -25,7 +25,13 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
-from k2k_assets.registry.schemas import RegistryRefused, SchemaNotFound, SchemaOfOthers, SchemaRefused
+from k2k_assets.registry.schemas import (
+    RegistryRefused,
+    RegistryUnreachable,
+    SchemaNotFound,
+    SchemaOfOthers,
+    SchemaRefused,
+)
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.rewritten import RewrittenColumns
 
@@ -59,17 +65,19 @@ class SchemaMapper:
         self._topics: dict[str, dict[Facet, _Prefixes]] = {}
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        """Maps the ids of a chunk.
+        """Maps the ids of a chunk, up to the first that has none on the target, or that nobody can tell for now.
 
         Raises:
-            RegistryUnreachable: A registry does not answer.
+            RegistryUnreachable: A registry does not answer, and the first record needs it.
         """
         prefixes = self._prefixes(chunk.source.topic)
         if not prefixes:
             return chunk
         columns = chunk.columns()
         keys, values = columns.keys(), columns.values()
-        end, fault = len(columns), None
+        end = len(columns)
+        fault: StopReason | None = None
+        awaited: RegistryUnreachable | None = None
         new: dict[Facet, Payloads] = {}
         parts: tuple[tuple[Facet, Payloads], ...] = (("key", keys), ("value", values))
         for facet, before in parts:
@@ -78,9 +86,11 @@ class SchemaMapper:
                     new[facet] = prefixes[facet].mapped(before[:end])
                 except _AtFault as found:  # what lies before it is mapped in the next round
                     end = found.index_in(before)
-                    fault = found.reason(chunk.source, columns.offsets()[end], facet)
-        if fault:
-            chunk.cut(end, fault)
+                    fault, awaited = found.reason(chunk.source, columns.offsets()[end], facet), found.awaited
+        if awaited and not end:
+            raise awaited
+        if fault or awaited:
+            chunk.cut(end, fault, awaited)
         chunk.records = RewrittenColumns(chunk.columns(), new.get("key", keys)[:end], new.get("value", values)[:end])
         chunk.rewritten = True
         return chunk
@@ -98,32 +108,38 @@ class SchemaMapper:
 
 
 class _AtFault(Exception):
-    """A payload stops its topic.
+    """A payload stops its topic, or nobody can tell its id for now.
 
     Args:
         start: Its first bytes; None if it is null.
         error: Why its id has none on the target; None if it has no id at all, and a rule refuses that.
+
+    Attributes:
+        awaited: What does not answer; None if it stops its topic.
     """
 
     def __init__(
         self,
         start: bytes | None,
-        error: SchemaNotFound | SchemaOfOthers | SchemaRefused | RegistryRefused | None = None,
+        error: SchemaNotFound | SchemaOfOthers | SchemaRefused | RegistryRefused | RegistryUnreachable | None = None,
     ) -> None:
         super().__init__(start, error)
         self._start = start
         self._error = error
+        self.awaited = error if isinstance(error, RegistryUnreachable) else None
 
     def index_in(self, payloads: Payloads) -> int:
         """Where the first such payload is."""
         return next(i for i, payload in enumerate(payloads) if _start(payload) == self._start)
 
-    def reason(self, source: TopicPartition, offset: int, facet: Facet) -> StopReason:
-        """Why the topic is stopped at a record."""
+    def reason(self, source: TopicPartition, offset: int, facet: Facet) -> StopReason | None:
+        """Why the topic is stopped at a record; None: it is waited for."""
         if self._start is None or self._error is None:
             return SchemaIdMissing(source, offset, facet, "nulls" if self._start is None else "unframed")
         schema_id = id_of(self._start)
         match self._error:
+            case RegistryUnreachable():
+                return None
             case RegistryRefused(registry=registry, words=said):
                 return RegistryLoginRefused(source, offset, registry, said)
             case SchemaRefused(subject=subject, words=words):
@@ -168,7 +184,7 @@ class _Prefixes(dict[bytes, bytes]):
             return prefix
         try:
             target_id = self._ids.target_id(id_of(prefix), self._place)
-        except (SchemaNotFound, SchemaOfOthers, SchemaRefused, RegistryRefused) as error:
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused, RegistryRefused, RegistryUnreachable) as error:
             raise _AtFault(prefix, error) from None
         if len(self) >= _MOST_IDS:
             self.clear()

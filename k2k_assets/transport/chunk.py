@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.added_headers import AddedHeaders
@@ -120,6 +121,7 @@ class Chunk:
         keep_timestamps: Whether the source's timestamps are copied.
         rewritten: Whether a stage has replaced keys or values.
         fault: Why the records behind these were left out of the chunk; None if none were.
+        awaited: What does not answer, so that the records behind these were left out for now; None if none were.
         carried: Name of headers that are copied even if the others are not; empty if there is none.
         added: Headers that each record gets behind its own. Each stage puts its headers at the end.
         dropped: The records that stages have left out; None if there are none. Then `records` may be empty.
@@ -134,6 +136,7 @@ class Chunk:
     keep_timestamps: bool = True
     rewritten: bool = False
     fault: StopReason | None = None
+    awaited: ClusterUnreachable | None = None
     carried: str = ""
     added: AddedHeaders = ()
     dropped: DroppedRecords | None = None
@@ -185,19 +188,20 @@ class Chunk:
         self.dropped.add(kept, rule)
         self.records = columns.select(kept)
 
-    def cut(self, index: int, fault: StopReason) -> None:
+    def cut(self, index: int, fault: StopReason | None, awaited: ClusterUnreachable | None = None) -> None:
         """Takes a record and all behind it out of the chunk, because it cannot be copied.
 
         Args:
             index: Index of the record.
-            fault: The stop reason for its partition.
+            fault: The stop reason for its partition; None: it can be copied later.
+            awaited: What has to answer before.
         """
         columns = self.columns()
         end = columns.offsets()[index]
         if self.dropped is not None:
             self.dropped = self.dropped.below(end)
         self.aside = tuple(below for chunk in self.aside if (below := chunk._below(end)))
-        self.records, self.fault = columns.before(index), fault
+        self.records, self.fault, self.awaited = columns.before(index), fault, awaited
 
     def _below(self, offset: int) -> Chunk | None:
         """The records below a source offset; None if there are none."""

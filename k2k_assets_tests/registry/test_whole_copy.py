@@ -10,6 +10,7 @@ import yaml
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.schemas import SchemaRefusedByTarget
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.framing import PREFIX, id_of, prefix_of
@@ -169,6 +170,38 @@ def test_a_registry_that_is_away_is_waited_for(
     read = KINDS[0].reader(registries[1].url, f"copy.{topic}")
     assert [read(value) for value in [*mapped[:8], mapped[9]]] == list(range(9))
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic, payload)
+
+
+@pytest.mark.parametrize("form", ["records", "batches"])
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_others_are_copied_on_once_while_a_registry_is_away(
+    clusters: KafkaSandbox, registries: Registries, make: Make, mode: str, form: str
+) -> None:
+    """One slot: what lies before a new schema, and another topic, in several turns of the one that waits."""
+    waiting, other = (create_topic(clusters.source_servers, unique(name)) for name in ("a-waiting", "other"))
+    write = {topic: KINDS[0].writer(registries[0].url, topic) for topic in (waiting, other)}
+    for topic in (waiting, other):
+        produce(clusters.source_servers, topic, [write[topic](0)])
+    source = ConfluentRegistry("source", {"url": registries[0].url}, {})
+    new_id = source.register(f"{waiting}-value", Schema("AVRO", '"long"'))
+    running = Running(make([waiting, other], mode, transport={"form": form}), 1)
+    running.await_copied(2)
+    registries[1].pause()
+    try:
+        new = b"\0" + new_id.to_bytes(4, "big") + b"\x02"
+        produce(clusters.source_servers, waiting, [write[waiting](1), write[waiting](2), new, write[waiting](3)])
+        for n in range(1, 6):
+            produce(clusters.source_servers, other, [write[other](n)] * 100)
+            running.await_copied(4 + 100 * n)
+        assert running.positions()[TopicPartition(waiting, 0)] == 3
+        assert len(values_of(clusters.target_servers, f"copy.{waiting}")) == 3
+    finally:
+        registries[1].resume()
+    running.await_copied(506)
+    running.end()
+    assert running.error is None
+    assert len(values_of(clusters.target_servers, f"copy.{other}")) == 501
+    assert len(values_of(clusters.target_servers, f"copy.{waiting}")) == 5
 
 
 def test_a_schema_that_the_target_does_not_take_stops_the_topic(

@@ -15,7 +15,7 @@ from k2k_assets.core.stops.reasons.schemas import (
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
 from k2k_assets.registry.schema_ids import SchemaIds
-from k2k_assets.registry.schemas import Schema
+from k2k_assets.registry.schemas import RegistryUnreachable, Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.memory.fake_records import ListRecords
@@ -216,3 +216,26 @@ def test_the_first_record_that_is_refused_counts(
     world.source.register("orders-key", A)
     _, fault = world.map(keys, values).readable()
     assert fault == SchemaIdMissing(TopicPartition("orders", 0), *found)
+
+
+@pytest.mark.parametrize(("at", "part"), [(0, "value"), (2, "value"), (2, "key"), (0, "key")])
+def test_while_a_registry_is_away_what_is_known_is_mapped_up_to_the_first_new_id(at: int, part: str) -> None:
+    world = World()
+    key, value = world.source.register("orders-key", A), world.source.register("orders-value", B)
+    world.map([framed(key)], [framed(value)])
+
+    def away(schema_id: int) -> Schema:
+        raise RegistryUnreachable("the source's registry does not answer")
+
+    world.source.schema = away  # type: ignore[method-assign]
+    keys: list[bytes | None] = [framed(key)] * 4
+    values: list[bytes | None] = [framed(value)] * 4
+    (keys if part == "key" else values)[at] = framed(77)
+    if at == 0:
+        with pytest.raises(RegistryUnreachable):
+            world.map(keys, values)
+        return
+    chunk = world.map(keys, values)
+    assert isinstance(chunk.awaited, RegistryUnreachable)
+    assert (chunk.fault, chunk.last_offset) == (None, 11)
+    assert chunk.columns().values() == [framed(501)] * 2

@@ -49,6 +49,8 @@ _CHUNK = 1000
 _POLL_SECONDS = 0.25
 # How long records in hand wait for more, where the source is known to have more.
 _MORE_SECONDS = 0.05
+# How long the other partitions are copied before a registry is asked again for those that it does not answer for.
+_HELD_SECONDS = 5.0
 
 
 class Session:
@@ -114,6 +116,8 @@ class Session:
         self._next_look = clock.monotonic()
         self._function_wait = FunctionWait(clock)
         self._more_is_under_way = False
+        self._held: set[TopicPartition] = set()
+        self._held_until = 0.0
         told = source, self._transactions, self._committer, self._intake, _CHUNK
         self._other_topics = OtherTopics(*told, clock, last)
 
@@ -248,6 +252,7 @@ class Session:
             if self._function_wait.has_waited:
                 self._other_topics.end()
                 self._function_wait.has_waited, now = False, monotonic()
+            self._go_on_without_held()
             self._ensure_source_answers(polled, now)
             self._committer.commit_if_due(dry, now)
             if now >= self._next_look:
@@ -271,6 +276,28 @@ class Session:
                 break
         self._release()
         return True
+
+    def _go_on_without_held(self) -> None:
+        """Copies the other partitions for a while when a registry does not answer for some, then lets the session end.
+
+        Raises:
+            RegistryUnreachable: The while is over, or there are no others. What is in hand is committed.
+        """
+        held = self._intake.held
+        if not held:
+            return
+        now = self._clock.monotonic()  # asking the registry may have taken seconds
+        rest = [tp for tp in self._states if tp not in held]
+        if not self._held:
+            self._held_until = now + _HELD_SECONDS
+        if rest and now < self._held_until and held.keys() == self._held:
+            return
+        if self._transactions.records or any(state.moved for state in self._states.values()):
+            self._committer.commit()
+        if not rest or now >= self._held_until:
+            raise next(iter(held.values()))
+        self._held = set(held)
+        self._source.assign({tp: self._states[tp].reading_from for tp in rest})
 
     def while_function_runs(self) -> None:
         """Called a few times a second while a function of the user works on a chunk, which is not in hand yet.
@@ -343,7 +370,8 @@ class Session:
         if polled.chunks or polled.ends or polled.passed or polled.is_held_back:
             self._silent_source.heard(now)
         else:
-            self._silent_source.refresh(self._states, now)
+            states = {tp: state for tp, state in self._states.items() if tp not in self._intake.held}
+            self._silent_source.refresh(states, now)
         self._silent_source.look_for_leaders(self._states, now)
 
     # -- ending -------------------------------------------------------------------------------------------------
@@ -361,7 +389,7 @@ class Session:
             return all(state.committed >= state.plan.readable_end for state in self._states.values())
         if isinstance(extent, Window):
             over = now - self._memory.started >= extent.duration.total_seconds()
-            idle = now - self._intake.last_record >= extent.idle.total_seconds()
+            idle = now - self._intake.last_record >= extent.idle.total_seconds() and not self._intake.held
             return over or (idle and not self._transactions.records)
         return False
 

@@ -8,6 +8,7 @@ from functools import reduce
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.registry.schemas import RegistryUnreachable
 from k2k_assets.replication.slot.commit.committer import Committer
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.transactions import Transactions
@@ -32,6 +33,8 @@ class Intake:
 
     Attributes:
         last_record: When the last record came, monotonic seconds.
+        held: Partitions of which nothing more is taken in this session, because a registry that their next record needs
+            does not answer.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Intake:
         self._needs_decoding = needs_decoding
         self._last = last
         self.last_record = now
+        self.held: dict[TopicPartition, RegistryUnreachable] = {}
 
     def take(self, polled: Polled, states: Mapping[TopicPartition, PartitionState], now: float) -> None:
         """Runs the stages and writes the records; moves the positions past markers.
@@ -67,10 +71,18 @@ class Intake:
         if polled.passed or polled.is_held_back:
             self.last_record = now
         for taken in self._in_turn(polled.chunks):
+            if taken.source in self.held:
+                continue
             state = states[taken.source]
             if taken.first_offset < state.next:
                 raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
-            chunk, why = self._staged(taken)
+            try:
+                chunk, why = self._staged(taken)
+            except RegistryUnreachable as error:
+                self.held[taken.source] = error
+                continue
+            if chunk is not None and isinstance(chunk.awaited, RegistryUnreachable):
+                self.held[taken.source] = chunk.awaited
             if why is not None:
                 fault = SourceStopped(taken.source, why)
             if chunk is None:
@@ -90,6 +102,8 @@ class Intake:
             self._committer.commit()
             raise fault
         for tp, end in polled.ends.items():
+            if tp in self.held:
+                continue
             state = states[tp]
             if end > state.next:
                 state.next = end

@@ -23,6 +23,7 @@ from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 from k2k_assets_tests.support.copies.schema_records import KINDS
 from k2k_assets_tests.support.spark.session import spark
+from k2k_assets_tests.verification.test_transformed import ensure_groups_are_exact
 from k2k_assets_tests.verification.world import NOW, World
 
 __all__ = ["spark"]
@@ -56,7 +57,7 @@ def verdicts(spark: SparkSession, pipeline: Pipeline) -> dict[str, Verdict]:
 
 
 @MODES
-def test_a_copy_with_mapped_ids_passes_every_check(
+def test_a_copy_with_mapped_ids_passes_every_check_and_groups_are_exact(
     clusters: KafkaSandbox, registries: Registries, spark: SparkSession, pipeline: Pipeline, topics: list[str]
 ) -> None:
     for kind, topic in zip(KINDS, topics, strict=True):
@@ -67,6 +68,8 @@ def test_a_copy_with_mapped_ids_passes_every_check(
     found = verdicts(spark, pipeline)
     assert {name: each.judgement for name, each in found.items()} == dict.fromkeys(CHECKS, Judgement.PASSED)
     assert found["content"].counts["compared"] == 66
+    for topic in topics:
+        ensure_groups_are_exact(clusters, pipeline, topic, lambda record: record)
 
 
 @MODES

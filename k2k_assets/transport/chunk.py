@@ -55,6 +55,7 @@ class Records(Protocol):
 
         Raises:
             SourceStopped: The records cannot be decoded.
+            UnreadableRest: They can be decoded up to one of them.
         """
         ...
 
@@ -102,6 +103,23 @@ class UnreadableRecord(Exception):
     def __init__(self, index: int, reason: StopReason) -> None:
         super().__init__(index, reason)
         self.index = index
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return render(self.reason)
+
+
+class UnreadableRest(Exception):
+    """The records of a chunk cannot be decoded from one of them on.
+
+    Args:
+        before: The decoded records before it; at least one.
+        reason: The stop reason for their partition.
+    """
+
+    def __init__(self, before: Columns, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.before = before
         self.reason = reason
 
     def __str__(self) -> str:
@@ -168,8 +186,15 @@ class Chunk:
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
 
     def columns(self) -> Columns:
-        """Decodes the records, once."""
-        columns = self.records.columns()
+        """Decodes the records, once; those from one on that cannot be decoded are taken out of the chunk.
+
+        Raises:
+            SourceStopped: The first one cannot be decoded.
+        """
+        try:
+            columns = self.records.columns()
+        except UnreadableRest as found:
+            columns, self.fault = found.before, found.reason
         self.records = columns
         return columns
 

@@ -355,6 +355,7 @@ class Session:
             states = [state for tp, state in self._states.items() if tp == stopped.partition]
             with suppress(K2KError, Restart):  # if the ids cannot be checked now, the client's error stands
                 self._committer.ask_topic_ids(states)()
+            self._committer.keep_promise(stopped.reason)
             raise
         except NotByTransport:
             self._committer.commit()

@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Message
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled, Position
 from k2k_assets.transport.librdkafka.messages import MessageRecords
 from k2k_assets.transport.librdkafka.passed_over import PassedOver
@@ -66,6 +67,7 @@ class LibrdkafkaSource:
         self._properties = properties
         self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._passed_over = PassedOver({}, self._first_committed)
+        self._stopped: SourceStopped | None = None
         self._consumer = clients.consumer({**_PREFERRED, **_buffer(buffer_bytes), **properties}, _FIXED)
 
     def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
@@ -73,6 +75,7 @@ class LibrdkafkaSource:
             clients.know_cluster(self._consumer, _METADATA_SECONDS)
         except KafkaException as error:
             raise clients.unreachable("source", self._properties, clients.error_of(error).str()) from None
+        self._stopped = None
         at = {tp: _kafka_position(tp, position) for tp, position in positions.items()}
         if self._reads_uncommitted:
             self._passed_over = PassedOver(positions, self._first_committed)
@@ -101,6 +104,8 @@ class LibrdkafkaSource:
                     self._consumer.list_topics(at.topic, timeout=deadline.remaining())
 
     def poll(self, limit: int, timeout: float) -> Polled:
+        if self._stopped is not None:
+            raise self._stopped
         # `consume(n, t)` waits for n messages or for t, which delays a trickle. So take the messages that are there; if
         # there are none, wait for one.
         try:
@@ -131,7 +136,11 @@ class LibrdkafkaSource:
         self._consumer.close()
 
     def _without_events(self, messages: list[Message]) -> tuple[list[Message], dict[TopicPartition, int]]:
-        """The records, and the ends that were reached; raises what has gone wrong."""
+        """The records, and the ends that were reached; raises what has gone wrong.
+
+        What came before a batch that cannot be read is handed out first, and it is raised with the next poll: the
+        client goes on behind it, so nothing that came after it counts.
+        """
         records, ends = [], {}
         for message in messages:
             error = message.error()
@@ -140,7 +149,13 @@ class LibrdkafkaSource:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[TopicPartition(message.topic(), message.partition())] = message.offset()
             elif not clients.is_about_the_group(error):
-                raise_fault(error, message, self._log_ends)
+                try:
+                    raise_fault(error, message, self._log_ends)
+                except SourceStopped as stopped:
+                    if not isinstance(stopped.reason, BatchUnreadable) or not (records or ends):
+                        raise
+                    self._stopped = stopped
+                    break
         return records, ends
 
     def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:

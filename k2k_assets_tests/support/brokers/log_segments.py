@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import google_crc32c
+
 from k2k_assets.sandbox import Broker
 from k2k_assets.transport.record_batch.batches.codecs import decompressed
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = 12
+_CHECKSUM, _CHECKSUM_AT, _CHECKED = struct.Struct(">I"), 17, 21
 _CONTROL = 0x20
 
 
@@ -54,6 +57,36 @@ def logged_batches(broker: Broker, topic: str, partition: int = 0) -> list[Logge
                 found.append(LoggedBatch(base, attributes & 7, count, content[at + _HEADER.size : end]))
             at = end
     return found
+
+
+def damage(broker: Broker, topic: str, base: int, checksum_fits: bool = False, partition: int = 0) -> None:
+    """Damages the payload of a batch where it lies, as a bad disk does; the broker hands it out unchecked.
+
+    Args:
+        broker: The broker.
+        topic: The topic.
+        base: First offset of the batch.
+        checksum_fits: Whether the batch was damaged before its checksum was made.
+        partition: The partition.
+    """
+    (segment,) = (broker.directory / "data" / f"{topic}-{partition}").glob("*.log")
+    content, at = bytearray(segment.read_bytes()), 0
+    while at < len(content):
+        first, length, *_ = _HEADER.unpack_from(content, at)
+        end = at + _PREFIX + length
+        if first == base:
+            payload = slice(at + _HEADER.size, end)
+            content[payload] = b"\xff" * len(content[payload])
+            if checksum_fits:
+                _CHECKSUM.pack_into(
+                    content, at + _CHECKSUM_AT, google_crc32c.value(bytes(content[at + _CHECKED : end]))
+                )
+            with segment.open("r+b") as file:
+                file.seek(at)
+                file.write(content[at:end])
+            return
+        at = end
+    raise AssertionError(f"{topic} has no batch that begins at {base}")
 
 
 class _Reader:

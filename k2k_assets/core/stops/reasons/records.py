@@ -102,8 +102,14 @@ class RecordRefused(StopReason, code="record-refused"):
     """
 
     title = "the target refuses a record"
-    meaning = "Most often it is larger than the target topic takes. All before it is copied, and nothing was skipped."
-    advice = "Raise `max.message.bytes` of the target topic and start again; copying goes on from that record."
+    meaning = (
+        "Most often it is larger than the target topic takes. Nothing was skipped. What was read with it since the "
+        "last commit is not copied yet: `k2k status` shows the position."
+    )
+    advice = (
+        "Raise `max.message.bytes` of the target topic and start again; copying goes on from that position, with the "
+        "record. An offset behind the record would skip what lies between the position and it."
+    )
 
     source: TopicPartition
     offset: int
@@ -120,7 +126,7 @@ class RecordRefused(StopReason, code="record-refused"):
     def to_do(self) -> str:
         return (
             f"If it is too large, raise max.message.bytes of {self.target_topic}; nothing was skipped, copying goes on "
-            "from this record"
+            "from the committed position, which may lie before this record"
         )
 
     @classmethod

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
 from k2k_assets.core.clock import Clock
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.replication.plan import SlotPlan
@@ -165,6 +167,15 @@ class Committer:
         if self._transactions.last_commit >= self._next_collection:
             self._next_collection = self._transactions.last_commit + _COLLECT_SECONDS
             gc.collect()
+
+    def keep_promise(self, reason: StopReason) -> None:
+        """Commits what is in hand before a source stops with a reason that says that all before it is copied.
+
+        Raises:
+            Restart: Nothing was committed, or it is not known: the next session meets the reason again.
+        """
+        if isinstance(reason, BatchUnreadable) and self._transactions.records:
+            self.commit()
 
     def ask_topic_ids(self, states: Iterable[PartitionState]) -> Callable[[], None]:
         """Asks both clusters for the ids of some partitions' topics.

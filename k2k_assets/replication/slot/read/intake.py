@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.registry.schemas import RegistryUnreachable
@@ -78,8 +79,15 @@ class Intake:
                 raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
             try:
                 chunk, why = self._staged(taken)
+                if chunk is not None:
+                    why = self._write(chunk, now) or why
             except RegistryUnreachable as error:
                 self.held[taken.source] = error
+                continue
+            except SourceStopped as stopped:
+                if stopped.partition != taken.source or not isinstance(stopped.reason, BatchUnreadable):
+                    raise
+                fault = stopped
                 continue
             if chunk is not None and isinstance(chunk.awaited, RegistryUnreachable):
                 self.held[taken.source] = chunk.awaited
@@ -87,7 +95,6 @@ class Intake:
                 fault = SourceStopped(taken.source, why)
             if chunk is None:
                 continue
-            self._transactions.write(chunk, now)
             state.take(chunk)
             if chunk.count:
                 size = chunk.records.size()
@@ -114,6 +121,22 @@ class Intake:
         """The chunks, in order for each partition, with those that may take long behind all others."""
         last = self._last
         return chunks if last is None else sorted(chunks, key=lambda chunk: last(chunk.source.topic))
+
+    def _write(self, chunk: Chunk, now: float) -> StopReason | None:
+        """Writes a chunk, up to a batch that cannot be read; returns why the rest was left out.
+
+        Raises:
+            SourceStopped: The first batch cannot be read.
+        """
+        try:
+            self._transactions.write(chunk, now)
+        except SourceStopped as stopped:
+            count = chunk.count
+            chunk.columns()  # decoded, it ends before that batch
+            if not isinstance(stopped.reason, BatchUnreadable) or chunk.count == count:
+                raise
+            self._transactions.write(chunk, now)
+        return chunk.fault
 
     def _staged(self, taken: Chunk) -> tuple[Chunk | None, StopReason | None]:
         """Applies the stages; returns as `Chunk.readable`, but decodes only if a stage or the sink needs it."""

@@ -19,7 +19,8 @@ from k2k_assets.replication.slot.commit.committer import Committer
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.read.intake import Intake
-from k2k_assets.transport.interface import Source
+from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Polled, Source
 
 # How long a function may take until the source is made to read the others alone, which costs some requests.
 _PATIENCE_SECONDS = 2.0
@@ -88,13 +89,20 @@ class OtherTopics:
         dry = False
         while not dry and self._clock.monotonic() < ends:
             limit = min(self._most, self._committer.room())
-            polled = self._source.poll(limit, _POLL_SECONDS)
+            polled = self._poll(limit)
             now = self._clock.monotonic()
             dry = sum(chunk.count for chunk in polled.chunks) + polled.passed < limit
             self._intake.take(polled, self._states, now)
             self._committer.commit_if_due(dry, now)
         if self._transactions.records:
             self._committer.commit()  # the function's chunk has to find room
+
+    def _poll(self, limit: int) -> Polled:
+        try:
+            return self._source.poll(limit, _POLL_SECONDS)
+        except SourceStopped as stopped:
+            self._committer.keep_promise(stopped.reason)
+            raise
 
     def end(self) -> None:
         """Lets the source read all partitions again, when all chunks of functions are in hand.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.stops.reasons.records import BatchUnreadable, HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import UnreadableRecord
+from k2k_assets.transport.chunk import UnreadableRecord, UnreadableRest
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
@@ -89,10 +89,18 @@ class BatchRecords:
         return self._size
 
     def columns(self) -> BatchColumns:
-        try:
-            made = [_wanted(each) for each in self.arrived]
-        except Unreadable as found:
-            raise SourceStopped(self.source, BatchUnreadable(self.source, found.offset, found.words)) from None
+        made: list[DecodedBatch] = []
+        for each in self.arrived:
+            try:
+                made.append(_wanted(each))
+            except Unreadable as found:
+                reason = BatchUnreadable(self.source, found.offset, found.words)
+                if not made:
+                    raise SourceStopped(self.source, reason) from None
+                raise UnreadableRest(BatchRecords(self.source, self.arrived[: len(made)])._of(made), reason) from None
+        return self._of(made)
+
+    def _of(self, made: Sequence[DecodedBatch]) -> BatchColumns:
         whole = made[0] if len(made) == 1 else _joined(made)
         return BatchColumns(self.source, self.leader_epoch, whole, self.arrived[0].batch.codec, self)
 

@@ -44,8 +44,8 @@ class BatchChunkWriter(ABC):
 
     def write(self, chunk: Chunk) -> Sent:
         pending = PendingChunk(Sent(chunk))
-        self._pending.append(pending)
         self._queue(chunk, pending)
+        self._pending.append(pending)  # not before: of a chunk that cannot be read nothing was queued
         pending.sent.batches = pending.batches
         return pending.sent
 

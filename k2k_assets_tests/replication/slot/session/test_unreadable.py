@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.errors import Restart, SourceStopped
+from k2k_assets.transport.interface import Polled
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals, pipeline_with
 from k2k_assets_tests.support.memory.fake_transport import Arrival
 
@@ -67,3 +70,33 @@ def test_a_commit_that_fails_tells_nothing_of_it_yet(unreadable: Callable[..., H
     with pytest.raises(Restart, match="the commit failed"):
         made.session.copy()
     assert made.copying == []
+
+
+@pytest.mark.parametrize("beside_a_function", [False, True])
+def test_a_batch_that_the_source_finds_unreadable_is_told_when_all_in_hand_is_committed(
+    harness: Any, beside_a_function: bool
+) -> None:
+    reason = BatchUnreadable(P0, 3, "its checksum is wrong")
+    made: Harness = harness(arrivals(0, 1, 2), {P0: 3}, extent=Continuous(), last=lambda topic: topic == "u")
+    assert made.session.start()
+    poll = made.source.poll
+    polls: list[int] = []
+
+    def stopping(limit: int, timeout: float) -> Polled:
+        polls.append(limit)
+        if len(polls) > 1:
+            raise SourceStopped(P0, reason)
+        return poll(3, timeout)
+
+    made.source.poll = stopping  # type: ignore[method-assign]
+    made.session._committer.commit_if_due = lambda dry, now: None  # type: ignore[method-assign]
+    go_on: Callable[[], object] = made.session.copy
+    if beside_a_function:
+        made.session._intake.take(made.session._poll(3), made.session._states, made.clock.now)
+        made.session._other_topics._others = {P0: made.session._states[P0]}
+        made.session._other_topics._are_alone = True
+        go_on = partial(made.session._other_topics.go_on, 10.0)
+    with pytest.raises(SourceStopped) as stopped:
+        go_on()
+    assert stopped.value.reason == reason
+    assert positions(made) == [(0, 3)]

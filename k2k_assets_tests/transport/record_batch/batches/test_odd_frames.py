@@ -8,10 +8,11 @@ import pytest
 
 from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import GZIP, LZ4, SNAPPY, ZSTD, decompressed
-from k2k_assets.transport.record_batch.batches.columns import BatchRecords, arrived
+from k2k_assets.transport.record_batch.batches.columns import BatchColumns, BatchRecords, arrived
 from k2k_assets.transport.record_batch.errors import Unreadable
 from k2k_assets.transport.record_batch.reading.walk import walk
 from k2k_assets_tests.support.brokers.batches import (
@@ -86,7 +87,15 @@ def test_what_cannot_be_decompressed_stops_with_its_offset(codec: int) -> None:
     tp = TopicPartition("from", 3)
     found = [each for each in (arrived(batch, 700) for batch in batches) if each is not None]
     with pytest.raises(SourceStopped) as stopped:
-        BatchRecords(tp, found).columns().values()
+        BatchRecords(tp, found[1:]).columns().values()
     assert isinstance(stopped.value.reason, BatchUnreadable)
     assert str(stopped.value).startswith("from-3: ")
     assert "701" in str(stopped.value)
+
+    chunk = Chunk(tp, BatchRecords(tp, found))
+    assert list(chunk.columns().offsets()) == [700], "what lies before it is copied"
+    assert chunk.fault == stopped.value.reason
+    left = chunk.columns()
+    assert isinstance(left, BatchColumns)
+    assert left.undecoded is not None
+    assert left.undecoded.arrived == found[:1]

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,7 +25,7 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
-from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.translation import translate_frame
@@ -33,8 +35,7 @@ from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import SECONDS, OpenTransaction, create_topic, produce, unique
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import copy, told
-from k2k_assets_tests.support.copies.pipelines import write_pipeline
-from k2k_assets_tests.support.suite.storms import MODES
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -48,44 +49,61 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield own
 
 
-def truncated(source: str, target: LossySource, topic: str, path: Path) -> Pipeline:
-    """Copies 100 records, of which the target loses 60."""
-    pipeline = load_pipeline([path])
-    produce(source, topic, [b"kept %d" % n for n in range(40)])
-    assert copy(pipeline).stopped == {}
-    target.mark(topic)
-    produce(source, topic, [b"lost %d" % n for n in range(60)])
-    assert copy(pipeline).stopped == {}
-    target.lose()
-    return pipeline
+@dataclass(frozen=True)
+class Copied:
+    """A topic that is copied into a broker that may lose its copies, 100 records in two parts."""
+
+    source: str
+    target: LossySource
+    topic: str
+    pipeline: Pipeline
+
+    @classmethod
+    def whole(
+        cls, clusters: KafkaSandbox, broker: Broker, directory: Path, mode: str = "enabled", **more: Any
+    ) -> Copied:
+        source, target = clusters.source_servers, LossySource(broker)
+        topic = create_topic(source, unique("orders"))
+        features = {"exactlyOnce": mode, "offsetMapping": "enabled"}
+        pipeline = make_pipeline(directory, source, target.servers, [topic], features=features, **more)
+        copied = cls(source, target, topic, pipeline)
+        copied.write("kept", 40)
+        assert copy(pipeline).stopped == {}
+        target.mark(topic)
+        copied.write("lost", 60)
+        assert copy(pipeline).stopped == {}
+        return copied
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, 0)
+
+    def write(self, name: str, count: int) -> None:
+        produce(self.source, self.topic, [b"%s %d" % (name.encode(), n) for n in range(count)])
+
+    def notice(self) -> None:
+        self.write("new", 100)
+        assert "copies in it are lost" in told(copy(self.pipeline))[self.topic]
 
 
-@MODES
-@pytest.mark.parametrize("is_noticed", [True, False], ids=["the copy has stopped", "no copy has noticed it"])
-@pytest.mark.parametrize("tried", [0, 10], ids=["nothing came since", "an aborted attempt lies there"])
+@pytest.mark.parametrize(
+    ("mode", "is_noticed", "tried"),
+    [
+        *((mode, is_noticed, False) for mode in ("enabled", "disabled") for is_noticed in (True, False)),
+        *(("enabled", is_noticed, True) for is_noticed in (True, False)),
+    ],
+)
 def test_groups_stay_out_of_what_is_lost(
-    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, is_noticed: bool, tried: int
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, is_noticed: bool, tried: bool
 ) -> None:
-    source, target = clusters.source_servers, LossySource(broker)
-    topic, prefix = create_topic(source, unique("orders")), unique("readers")
-    at = TopicPartition(topic, 0)
-    path = write_pipeline(
-        tmp_path,
-        source,
-        target.servers,
-        [topic],
-        features={"exactlyOnce": mode, "offsetMapping": "enabled"},
-        groups={"consumerGroups": f"{prefix}.*"},
-        consumer={"group.id": unique("k2k")},
-    )
-    if tried and mode == "disabled":
-        pytest.skip("nothing is aborted at least once")
-    pipeline = truncated(source, target, topic, path)
+    prefix = unique("readers")
+    copied = Copied.whole(clusters, broker, tmp_path, mode, groups={"consumerGroups": f"{prefix}.*"})
+    source, target, topic, at, pipeline = copied.source, copied.target, copied.topic, copied.at, copied.pipeline
+    target.lose()
     if tried:  # as the transaction leaves it that was under way when the target lost its copies
-        OpenTransaction(target.servers, topic, [b"tried %d" % n for n in range(tried)]).abort()
+        OpenTransaction(target.servers, topic, [b"tried %d" % n for n in range(10)]).abort()
     if is_noticed:
-        produce(source, topic, [b"new %d" % n for n in range(100)])
-        assert "copies in it are lost" in told(copy(pipeline))[topic]
+        copied.notice()
 
     groups = {position: f"{prefix}-{position}" for position in POSITIONS}
     for position, group in groups.items():
@@ -109,54 +127,29 @@ def test_a_column_of_offsets_knows_it_too(
     clusters: KafkaSandbox, tmp_path: Path, broker: Broker, spark: SparkSession
 ) -> None:
     """The index was built before; the copy has stopped, and what it tried has made the target long again."""
-    source, target = clusters.source_servers, LossySource(broker)
-    topic = create_topic(source, unique("orders"))
-    path = write_pipeline(
-        tmp_path,
-        source,
-        target.servers,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        index={"path": f"{tmp_path}/index"},
-    )
-    pipeline = truncated(source, target, topic, path)
-    with both_clusters(pipeline) as (here, there):
-        update_index(spark, pipeline, here, there)
-    frame = spark.createDataFrame([(topic, 0, n) for n in POSITIONS], "topic string, partition int, offset long")
+    copied = Copied.whole(clusters, broker, tmp_path, index={"path": f"{tmp_path}/index"})
+    copied.target.lose()
+    with both_clusters(copied.pipeline) as (here, there):
+        update_index(spark, copied.pipeline, here, there)
+    asked = [(copied.topic, 0, n) for n in POSITIONS]
+    frame = spark.createDataFrame(asked, "topic string, partition int, offset long")
     known = [(20, "exact"), (40, "unknown"), (60, "unknown"), (100, "unknown")]
-    assert sorted((row.offset, row.state) for row in translate_frame(frame, pipeline).collect()) == known
-    produce(source, topic, [b"new %d" % n for n in range(100)])
-    assert "copies in it are lost" in told(copy(pipeline))[topic]
-    assert sorted((row.offset, row.state) for row in translate_frame(frame, pipeline).collect()) == known
+    assert sorted((row.offset, row.state) for row in translate_frame(frame, copied.pipeline).collect()) == known
+    copied.notice()
+    assert sorted((row.offset, row.state) for row in translate_frame(frame, copied.pipeline).collect()) == known
 
 
 def test_a_mapper_that_runs_sees_a_target_that_lost_copies(
     clusters: KafkaSandbox, tmp_path: Path, broker: Broker
 ) -> None:
-    source, target = clusters.source_servers, LossySource(broker)
-    topic, group = create_topic(source, unique("orders")), unique("readers")
-    at = TopicPartition(topic, 0)
-    path = write_pipeline(
-        tmp_path,
-        source,
-        target.servers,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        groups={"consumerGroups": group},
-        consumer={"group.id": unique("k2k")},
-    )
-    pipeline = load_pipeline([path])
-    produce(source, topic, [b"kept %d" % n for n in range(40)])
-    copy(pipeline)
-    target.mark(topic)
-    produce(source, topic, [b"lost %d" % n for n in range(60)])
-    copy(pipeline)
-    commit(source, group, {at: 30})
-    with both_clusters(pipeline) as (here, there), Poller(pipeline, here, there) as poller:
+    group = unique("readers")
+    copied = Copied.whole(clusters, broker, tmp_path, groups={"consumerGroups": group})
+    commit(copied.source, group, {copied.at: 30})
+    with both_clusters(copied.pipeline) as (here, there), Poller(copied.pipeline, here, there) as poller:
         poller.start()
         assert poller.poll().lines(group)[0].decision.value == "exact"
-        target.lose()
-        commit(source, group, {at: 80})
+        copied.target.lose()
+        commit(copied.source, group, {copied.at: 80})
         assert first_answer(poller).lines(group)[0].decision.value == "unknown"
 
 

@@ -3,7 +3,7 @@
 ```
 {"token": "...", "slot": 3, "generation": 17}                                           first, once
 {"kind": "session", "began": 1795679177457, "ended": 1795679190002, "error": "Restart", "aborted": true}
-{"kind": "commits", "seconds": [0.0041, 0.0038], "ages": {"orders": [0.012, 0.009]}}      about once a second
+{"kind": "commits", "durations": {"counts": [0, 2, ...], "seconds": 0.007}, "ages": {"orders": {...}}}    once a second
 {"kind": "log", "time": 1795679177457000000, "level": 40, "logger": "k2k.replication", "text": "...", "fields": {...}}
 {"kind": "statistics", "of": "consumer", "client": "rdkafka#consumer-1", "counters": {...}, "gauges": {...}}
 ```
@@ -14,13 +14,20 @@ Reports are lost where the driver cannot be reached, and a slot that is killed m
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import add
+from typing import Any, NamedTuple
 
 from k2k_assets.core.log_fields import Field
 from k2k_assets.transport.client_statistics import ClientFigures, ClientKind
 
 MOST_BYTES = 64 * 1024
 """Longest line."""
+DURATION_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Of what commits take, seconds."""
+AGE_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0)
+"""Of the ages of records, seconds: those of a backlog can be told apart up to a day."""
 # Of a log line; JSON writes a character with up to twelve.
 _MOST_TEXT = 4096
 
@@ -53,17 +60,41 @@ class Statistics(NamedTuple):
     figures: ClientFigures
 
 
+class Distribution(NamedTuple):
+    """Values of seconds, counted.
+
+    Attributes:
+        counts: How many lie up to each bound, and above the one before; the last count is of those above all.
+        seconds: Their sum.
+    """
+
+    counts: list[int]
+    seconds: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], bounds: Sequence[float]) -> Distribution:
+        """Counts values."""
+        counts = [0] * (len(bounds) + 1)
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        return cls(counts, sum(values))
+
+    def plus(self, others: Distribution) -> Distribution:
+        """Both together; they have the same bounds."""
+        return Distribution(list(map(add, self.counts, others.counts)), self.seconds + others.seconds)
+
+
 class Commits(NamedTuple):
     """Commits of a slot, those since the last report of them.
 
     Attributes:
-        seconds: What each took.
-        ages: By source topic, the age of the oldest record of each commit that has records of the topic, in seconds
-            when it was committed.
+        durations: What they took, by `DURATION_BOUNDS`.
+        ages: By source topic, the age of the oldest record of each commit that has records of the topic, when it was
+            committed, by `AGE_BOUNDS`.
     """
 
-    seconds: list[float]
-    ages: dict[str, list[float]]
+    durations: Distribution
+    ages: dict[str, Distribution]
 
 
 class LogLine(NamedTuple):
@@ -125,7 +156,8 @@ def line_of(report: Report) -> bytes:
     if isinstance(report, LogLine):
         return _line({"kind": "log", **report._replace(text=report.text[:_MOST_TEXT])._asdict()})
     if isinstance(report, Commits):
-        return _line({"kind": "commits", **report._asdict()})
+        ages = {topic: each._asdict() for topic, each in report.ages.items()}
+        return _line({"kind": "commits", "durations": report.durations._asdict(), "ages": ages})
     return _line({"kind": "statistics", "of": report.of, **report.figures._asdict()})
 
 
@@ -145,14 +177,21 @@ def report_of(line: bytes) -> Report:
             of = int(document["time"]), int(document["level"])
             return LogLine(*of, str(document["logger"]), str(document["text"]), fields)
         if document["kind"] == "commits":
-            ages = {str(topic): list(map(float, each)) for topic, each in document["ages"].items()}
-            return Commits(list(map(float, document["seconds"])), ages)
+            ages = {str(topic): _distribution(each, AGE_BOUNDS) for topic, each in document["ages"].items()}
+            return Commits(_distribution(document["durations"], DURATION_BOUNDS), ages)
         if document["kind"] == "statistics" and document["of"] in ("consumer", "producer"):
             numbers = ({str(k): float(v) for k, v in document[kind].items()} for kind in ("counters", "gauges"))
             return Statistics(document["of"], ClientFigures(str(document["client"]), *numbers))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no report: {error!r}") from None
     raise ValueError(f"no report of a known kind: {document['kind']!r}")
+
+
+def _distribution(document: dict[str, Any], bounds: Sequence[float]) -> Distribution:
+    counts = list(map(int, document["counts"]))
+    if len(counts) != len(bounds) + 1:
+        raise ValueError(f"no report: {len(counts)} counts by {len(bounds)} bounds")
+    return Distribution(counts, float(document["seconds"]))
 
 
 def _line(document: dict[str, object]) -> bytes:

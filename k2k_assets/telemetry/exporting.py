@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from opentelemetry.metrics import Meter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import Tracer
 
@@ -24,7 +23,7 @@ from k2k_assets.telemetry.last_exports import LastExports
 from k2k_assets.telemetry.mapper_health import MapperWatch
 from k2k_assets.telemetry.mapper_instruments import MapperInstruments
 from k2k_assets.telemetry.mapper_listener import MapperListener
-from k2k_assets.telemetry.metering import metering, resource
+from k2k_assets.telemetry.metering import Metering, metering, resource
 from k2k_assets.telemetry.report_server import ReportListener, ReportListeners, report_server
 from k2k_assets.telemetry.settings import MAPPER_PORT, REPLICATOR_PORT, TelemetrySettings
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
@@ -62,9 +61,11 @@ def exporting(
     watch, lag_seconds = HealthWatch(), LagSeconds(pipeline)
     with ExitStack() as stack:
         stack.callback(lag_seconds.close)  # after the last export, which asks for it
-        logs, tracer, meter = stack.enter_context(_signals(pipeline, settings, watch.health, who, waits))
+        logs, tracer, (meter, distributions) = stack.enter_context(
+            _signals(pipeline, settings, watch.health, who, waits)
+        )
         spans = CopySpans(tracer, pipeline) if tracer else None
-        hears: list[ReportListener] = [SlotInstruments(meter, pipeline)]
+        hears: list[ReportListener] = [SlotInstruments(meter, distributions, pipeline)]
         if spans:
             hears.append(TracedReports(spans))
         if logs:
@@ -91,7 +92,7 @@ def exporting_mapper(
     settings = TelemetrySettings.read(environment, MAPPER_PORT, pipeline.metrics.prometheus.mapper_port)
     who = resource(environment, "k2k-offset-mapping")
     watch = MapperWatch(pipeline.groups.poll_interval.total_seconds())
-    with _signals(pipeline, settings, watch.health, who, waits) as (_, tracer, meter):
+    with _signals(pipeline, settings, watch.health, who, waits) as (_, tracer, (meter, _)):
         instruments = MapperInstruments(meter, pipeline, IndexEnds(pipeline).read)
         yield MapperListener(watch, instruments, PollSpans(tracer, pipeline) if tracer else None)
 
@@ -99,12 +100,12 @@ def exporting_mapper(
 @contextmanager
 def _signals(
     pipeline: Pipeline, settings: TelemetrySettings, health: Callable[[], HealthReport], who: Resource, waits: bool
-) -> Iterator[tuple[ExportedLogs | None, Tracer | None, Meter]]:
+) -> Iterator[tuple[ExportedLogs | None, Tracer | None, Metering]]:
     """Logs, traces and metrics. Metrics end first: they have most of the time."""
     last = LastExports()
     with (
         exporting_logs(settings.logs, who, last) as logs,
         tracing(settings.traces, who, last) as tracer,
-        metering(pipeline, settings, health, who, waits, last) as meter,
+        metering(pipeline, settings, health, who, waits, last) as meters,
     ):
-        yield logs, tracer, meter
+        yield logs, tracer, meters

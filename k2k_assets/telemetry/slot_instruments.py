@@ -9,16 +9,22 @@ from collections.abc import Callable, Iterable, Iterator
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.slot_reports import Commits, Greeting, Report, SessionEnded, Statistics
+from k2k_assets.replication.slot_reports import (
+    AGE_BOUNDS,
+    DURATION_BOUNDS,
+    Commits,
+    Greeting,
+    Report,
+    SessionEnded,
+    Statistics,
+)
+from k2k_assets.telemetry.distributions import Distributions
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientFigures, ClientKind
 
 _UNITS = {"bytes": "By", "latency": "s", "time": "s"}
 # Of two clients of a slot the slower one counts; all else is added.
 _WORST = ("request.latency", "throttle.time")
 _Slot = tuple[int, int]
-_COMMIT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-# A backlog is old: up to a day can be told apart.
-_LATENCY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0)
 
 
 class SlotInstruments:
@@ -26,10 +32,11 @@ class SlotInstruments:
 
     Args:
         meter: Makes the instruments.
+        distributions: Make those of commits.
         pipeline: The pipeline; `metrics.prefix` begins the names.
     """
 
-    def __init__(self, meter: Meter, pipeline: Pipeline) -> None:
+    def __init__(self, meter: Meter, distributions: Distributions, pipeline: Pipeline) -> None:
         prefix = pipeline.metrics.prefix
         self._pipeline = pipeline.name
         self._turn = threading.Lock()
@@ -40,14 +47,10 @@ class SlotInstruments:
         self._aborts = meter.create_counter(
             f"{prefix.assignment}aborts", "{transaction}", "Transactions given up, whose records are read again"
         )
-        self._commits = meter.create_histogram(
-            f"{prefix.assignment}commit.duration", "s", "Duration of commits",
-            explicit_bucket_boundaries_advisory=_COMMIT_SECONDS,
-        )  # fmt: skip
-        self._latency = meter.create_histogram(
-            f"{prefix.assignment}latency", "s", "From the timestamp of a record on the source to its commit",
-            explicit_bucket_boundaries_advisory=_LATENCY_SECONDS,
-        )  # fmt: skip
+        name, words = f"{prefix.assignment}commit.duration", "Duration of commits"
+        self._durations = distributions.create(name, "s", words, DURATION_BOUNDS)
+        name, words = f"{prefix.assignment}latency", "From the timestamp of a record on the source to its commit"
+        self._latency = distributions.create(name, "s", words, AGE_BOUNDS)
         self._counters: dict[tuple[ClientKind, str], Callable[[float, dict[str, str | int]], None]] = {}
         if pipeline.metrics.client_statistics is None:
             return
@@ -77,17 +80,11 @@ class SlotInstruments:
                 self._aborts.add(int(report.aborted), labels)
             return
         if isinstance(report, Commits):
-            self._committed(report, labels)
+            self._durations.add(report.durations, labels)
+            for topic, ages in report.ages.items():
+                self._latency.add(ages, {"pipeline": self._pipeline, "topic": topic})
         if isinstance(report, Statistics):
             self._count(slot, report, labels)
-
-    def _committed(self, report: Commits, labels: dict[str, str | int]) -> None:
-        for seconds in report.seconds:
-            self._commits.record(seconds, labels)
-        for topic, ages in report.ages.items():
-            of_topic = {"pipeline": self._pipeline, "topic": topic}
-            for age in ages:
-                self._latency.record(age, of_topic)
 
     def _count(self, slot: Greeting, report: Statistics, labels: dict[str, str | int]) -> None:
         at = (slot.generation, slot.slot), report.figures.client

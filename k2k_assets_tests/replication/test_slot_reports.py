@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from k2k_assets.replication.slot.gathered_commits import GatheredCommits
 from k2k_assets.replication.slot_reports import (
+    AGE_BOUNDS,
+    DURATION_BOUNDS,
     MOST_BYTES,
     Commits,
+    Distribution,
     Greeting,
     LogLine,
     Report,
@@ -24,6 +27,8 @@ from k2k_assets_tests.support.suite.properties import examples
 numbers = st.integers(0, 2**53)
 figures = st.dictionaries(st.text(), st.floats(0, 1e15))
 seconds = st.lists(st.floats(0, 1e6))
+durations = st.builds(Distribution.of, seconds, st.just(DURATION_BOUNDS))
+ages = st.builds(Distribution.of, seconds, st.just(AGE_BOUNDS))
 reports: st.SearchStrategy[Report] = st.one_of(
     st.builds(SessionEnded, numbers, numbers, st.text(), st.booleans()),
     st.builds(
@@ -34,7 +39,7 @@ reports: st.SearchStrategy[Report] = st.one_of(
         st.text(max_size=100),
         st.dictionaries(st.text(), st.one_of(st.text(), numbers)),
     ),
-    st.builds(Commits, seconds, st.dictionaries(st.text(), seconds)),
+    st.builds(Commits, durations, st.dictionaries(st.text(), ages)),
     st.builds(
         Statistics, st.sampled_from(["consumer", "producer"]), st.builds(ClientFigures, st.text(), figures, figures)
     ),
@@ -59,8 +64,8 @@ def test_a_greeting_too(greeting: Greeting) -> None:
     "line",
     [
         *(b"", b"\n", b"[]", b"{}", b'{"kind": "else"}', b'{"kind": "session"}', b"\xff", b'{"kind": ["session"]}'),
-        *(b'{"kind": "commits", "seconds": [1]}', b'{"kind": "commits", "seconds": 1, "ages": {}}'),
-        b'{"kind": "commits", "seconds": [], "ages": {"orders": ["old"]}}',
+        *(b'{"kind": "commits", "ages": {}}', b'{"kind": "commits", "durations": 1, "ages": {}}'),
+        b'{"kind": "commits", "durations": {"counts": [1], "seconds": 1}, "ages": {}}',
     ],
 )
 def test_what_is_no_report_is_refused(line: bytes) -> None:
@@ -73,11 +78,26 @@ def test_what_is_no_report_is_refused(line: bytes) -> None:
 def test_commits_are_gathered_until_they_are_taken() -> None:
     gathered = GatheredCommits()
     assert gathered.taken() is None
-    gathered.add(0.0123456789, {"orders": 0.5, "returns": 1.25})
-    gathered.add(0.5, {"orders": 0.0004})
-    gathered.add(0.25, {})
-    assert gathered.taken() == Commits([0.012346, 0.5, 0.25], {"orders": [0.5, 0.0], "returns": [1.25]})
+    gathered.add(0.25, {"orders": 0.5, "returns": 1.25})
+    gathered.add(0.5, {"orders": 0.25})
+    gathered.add(0.75, {})
+    assert gathered.taken() == Commits(
+        Distribution.of([0.25, 0.5, 0.75], DURATION_BOUNDS),
+        {"orders": Distribution.of([0.5, 0.25], AGE_BOUNDS), "returns": Distribution.of([1.25], AGE_BOUNDS)},
+    )
     assert gathered.taken() is None
+
+
+@given(seconds, seconds)
+@examples(100)
+def test_values_are_counted_once_in_the_bucket_whose_bound_they_do_not_pass(
+    some: list[float], more: list[float]
+) -> None:
+    found = Distribution.of(some, AGE_BOUNDS).plus(Distribution.of(more, AGE_BOUNDS))
+    for index, bound in enumerate(AGE_BOUNDS):
+        assert sum(found.counts[: index + 1]) == sum(value <= bound for value in some + more)
+    assert sum(found.counts) == len(some + more)
+    assert found.seconds == pytest.approx(sum(some + more))
 
 
 def test_each_report_of_commits_fits_into_a_line_and_none_is_left_out() -> None:
@@ -91,16 +111,12 @@ def test_each_report_of_commits_fits_into_a_line_and_none_is_left_out() -> None:
     while (commits := gathered.taken()) is not None:
         assert len(line_of(commits)) < MOST_BYTES
         found.append(commits)
-    assert sum(len(each.seconds) for each in found) == 501
-    assert sum(len(ages) for each in found for ages in each.ages.values()) == 200 + 2 * 500
+    assert sum(sum(each.durations.counts) for each in found) == 501
+    assert sum(sum(ages.counts) for each in found for ages in each.ages.values()) == 300 + 2 * 500
 
 
 def test_of_a_driver_that_cannot_be_reached_the_newest_commits_are_kept() -> None:
     gathered = GatheredCommits()
     for number in range(20_000):
-        gathered.add(float(number), {})
-    found = []
-    while (commits := gathered.taken()) is not None:
-        found += commits.seconds
-    assert found[-1] == 19_999
-    assert len(found) == 5000
+        gathered.add(0.001 if number < 15_000 else 2.0, {})
+    assert gathered.taken() == Commits(Distribution.of([2.0] * 5000, DURATION_BOUNDS), {})

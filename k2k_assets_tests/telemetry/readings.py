@@ -9,9 +9,14 @@ from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, MetricsData
 
+from k2k_assets.telemetry.distributions import Distributions, ReadsDistributions
 from k2k_assets.telemetry.metering import ALL_SERIES
 
 Labels = frozenset[tuple[str, Any]]
+
+
+class _Reader(ReadsDistributions, InMemoryMetricReader):
+    pass
 
 
 class Reading:
@@ -23,7 +28,8 @@ class Reading:
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
-        self._reader = InMemoryMetricReader()
+        self._reader = _Reader()
+        self._reader.distributions = self.distributions = Distributions()
         self.meter: Meter = MeterProvider([self._reader], shutdown_on_exit=False, views=[ALL_SERIES]).get_meter("test")
 
     def data(self) -> MetricsData:

@@ -17,7 +17,17 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.replication.plan import ReportAddress, SlotPlan
 from k2k_assets.replication.slot.reporter import SlotReporter
-from k2k_assets.replication.slot_reports import Commits, Greeting, Report, SessionEnded, Statistics, line_of
+from k2k_assets.replication.slot_reports import (
+    AGE_BOUNDS,
+    DURATION_BOUNDS,
+    Commits,
+    Distribution,
+    Greeting,
+    Report,
+    SessionEnded,
+    Statistics,
+    line_of,
+)
 from k2k_assets.telemetry.report_server import report_server
 from k2k_assets.telemetry.slot_instruments import SlotInstruments
 from k2k_assets.transport.client_statistics import COUNTERS, GAUGES, ClientFigures
@@ -60,6 +70,11 @@ def plan(reports: ReportAddress | None) -> SlotPlan:
     return cast(SlotPlan, SimpleNamespace(reports=reports, slot=3, generation=17))
 
 
+def commits(durations: list[float], **ages: list[float]) -> Commits:
+    by_topic = {topic: Distribution.of(each, AGE_BOUNDS) for topic, each in ages.items()}
+    return Commits(Distribution.of(durations, DURATION_BOUNDS), by_topic)
+
+
 def test_sessions_and_statistics_arrive(tmp_path: Path) -> None:
     with serving(tmp_path, clientStatistics="5 seconds") as (heard, address):
         assert (address.host, address.statistics_ms) == ("127.0.0.1", 5000)
@@ -95,8 +110,9 @@ def test_commits_arrive_while_nothing_else_happens_and_the_last_ones_at_the_end(
         reporter.close()
         wait_until(lambda: bool(heard.leavings), 5, "the slot to leave")
     told = [report for report in heard.reports if isinstance(report, Commits)]
-    assert [seconds for report in told for seconds in report.seconds] == [0.25, *[0.5] * 300]
-    assert [age for report in told for age in report.ages["orders"]] == [1.5, *[2.5] * 300]
+    assert told[0] == commits([0.25], orders=[1.5])
+    assert sum(sum(report.durations.counts) for report in told) == 301
+    assert sum(report.ages["orders"].seconds for report in told) == 1.5 + 300 * 2.5
 
 
 def test_without_an_address_there_is_no_thread_and_are_no_statistics() -> None:
@@ -152,7 +168,7 @@ class Metrics(Reading):
     def __init__(self, directory: Path, **metrics: object) -> None:
         self.pipeline = make_pipeline(directory, "a:1", "b:1", ["orders"], metrics=metrics)
         super().__init__(self.pipeline.name)
-        self.instruments = SlotInstruments(self.meter, self.pipeline)
+        self.instruments = SlotInstruments(self.meter, self.distributions, self.pipeline)
 
 
 def slot(number: int, generation: int = 17) -> Greeting:
@@ -201,8 +217,9 @@ def test_restarts_and_aborts_begin_at_0(tmp_path: Path) -> None:
 
 def test_commits_are_counted_by_slot_and_latencies_by_topic(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path)
-    metrics.instruments.reported(slot(0), Commits([0.25, 0.5], {"orders": [1.5, 2.5], "returns": [4.0]}))
-    metrics.instruments.reported(slot(1), Commits([0.125], {"orders": [8.0]}))
+    metrics.instruments.arrived(slot(0))
+    metrics.instruments.reported(slot(0), commits([0.25, 0.5], orders=[1.5, 2.5], returns=[4.0]))
+    metrics.instruments.reported(slot(1), commits([0.125], orders=[8.0]))
     found = metrics.found()
     assert found["k2k.commit.duration"] == {of(0): 0.75, of(1): 0.125}
     by_topic = {frozenset({("topic", "orders")}): 12.0, frozenset({("topic", "returns")}): 4.0}
@@ -213,7 +230,7 @@ def test_names_begin_as_the_file_says(tmp_path: Path) -> None:
     prefix = {"sourceConsumer": "reads_", "targetProducer": "writes_", "assignment": "acme.", "targetConsumer": "none_"}
     metrics = Metrics(tmp_path, clientStatistics="5 seconds", prefix=prefix)
     metrics.instruments.arrived(slot(0))
-    metrics.instruments.reported(slot(0), Commits([0.1], {"orders": [0.1]}))
+    metrics.instruments.reported(slot(0), commits([0.1], orders=[0.1]))
     for client in ("consumer", "producer"):
         metrics.instruments.reported(slot(0), statistics(client, 10, 5)._replace(of=client))
     named = {f"{begin}{name}" for begin in ("reads_", "writes_") for name in (*COUNTERS, *GAUGES)}
@@ -226,5 +243,5 @@ def test_the_page_names_each_metric_and_no_other(tmp_path: Path) -> None:
     for number, report in enumerate((statistics("one", 10, 5), statistics("two", 1, 1)._replace(of="consumer"))):
         metrics.instruments.arrived(slot(number))
         metrics.instruments.reported(slot(number), report)
-    metrics.instruments.reported(slot(0), Commits([0.1], {"orders": [0.1]}))
+    metrics.instruments.reported(slot(0), commits([0.1], orders=[0.1]))
     assert named_in("What slots report") == metrics.found().keys()

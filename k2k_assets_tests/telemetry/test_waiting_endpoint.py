@@ -70,7 +70,7 @@ def test_two_instances_in_a_process_have_metrics_of_their_own_and_no_series_is_l
             metering(pipeline, settings, health, Resource({})) as one,
             metering(pipeline, settings, health, Resource({})) as other,
         ):
-            counters = [meter.create_counter("one") for meter in (one, other)]
+            counters = [meter.create_counter("one") for meter, _ in (one, other)]
             for partition in range(2500):
                 counters[0].add(1, {"partition": partition})
             counters[1].add(7, {"partition": 0})

@@ -57,10 +57,11 @@ class Durations(NamedTuple):
 
 
 def newest_in_topic(servers: str, topic: str, metric: str) -> float:
-    """The sum over all partitions of what the topic of metrics said last of each source topic."""
+    """The sum over all points of what the topic of metrics said last of each source topic; of histograms the count."""
     documents = [json.loads(record.value or b"") for record in read_all(servers, topic)]
-    newest = {each["topic"]: each["points"] for each in documents if each["metric"] == metric}
-    return float(sum(point["value"] for points in newest.values() for point in points))
+    newest = {each.get("topic"): each["points"] for each in documents if each["metric"] == metric}
+    values = [point["value"] for points in newest.values() for point in points]
+    return float(sum(value["count"] if isinstance(value, dict) else value for value in values))
 
 
 def health(address: str, path: str = "/health") -> tuple[int, Any]:
@@ -137,6 +138,8 @@ def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkey
         for metric in ("k2k.records", "k2k.bytes", "k2k.transactions", "k2k.offset_ranges"):
             assert newest_in_topic(target, metrics_topic, metric) == collector.sum_of(metric), metric
         assert newest_in_topic(target, metrics_topic, "k2k.records") == 2 * FIRST + MORE + 1
+        for metric in ("k2k.commit.duration", "k2k.latency"):
+            assert newest_in_topic(target, metrics_topic, metric) == collector.count_of(metric) > 0, metric
         ensure_traced(collector, good)
         ensure_logged(collector, bad)
 

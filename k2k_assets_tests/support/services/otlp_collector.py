@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from k2k_assets_tests.support.services.http_server import AnsweringHandler, HttpServer
 
@@ -80,12 +81,22 @@ class OtlpCollector:
 
     def sum_of(self, name: str) -> float:
         """The newest value of a counter, all its labels together; 0 if it did not come."""
+        metric = self._newest(name)
+        return float(sum(point.as_int or point.as_double for point in metric.sum.data_points)) if metric else 0
+
+    def count_of(self, name: str) -> int:
+        """The newest number of values of a histogram, all its labels together; 0 if it did not come."""
+        metric = self._newest(name)
+        return sum(point.count for point in metric.histogram.data_points) if metric else 0
+
+    def _newest(self, name: str) -> Metric | None:
         for request in reversed(self.requests):
             for resource in request.resource_metrics:
                 for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
                     if metric.name == name:
-                        return float(sum(point.as_int or point.as_double for point in metric.sum.data_points))
-        return 0
+                        found: Metric = metric
+                        return found
+        return None
 
     def resources(self) -> set[str]:
         """The names of the services that sent metrics."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from itertools import count
 from pathlib import Path
@@ -43,13 +44,15 @@ def test_the_index_is_the_one_before_or_the_one_after(tmp_path: Path, monkeypatc
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     new = folded_at_once([*_FIRST, _AGAIN])
     was_old = was_new = False
+    before = LocalIndex(unique_root(tmp_path))
+    for some in (_FIRST[:3], _FIRST[3:]):
+        before.topic.write(*some)
+        before.update()
+    old = before.maps()
+    before.topic.write(_AGAIN)
     for at in count(1):
-        index = LocalIndex(unique_root(tmp_path))
-        for some in (_FIRST[:3], _FIRST[3:]):
-            index.topic.write(*some)
-            index.update()
-        old = index.maps()
-        index.topic.write(_AGAIN)
+        index = LocalIndex(unique_root(tmp_path), before.topic)
+        shutil.copytree(before.folder, index.folder, dirs_exist_ok=True)
         if not _killed_update(index, at):
             break
         found = index.maps()

@@ -119,14 +119,15 @@ def _traced(topic: str, pipeline: Pipeline, offset: int, own: list[tuple[str, by
     return Record(b"k", b"v", [*own, *zip(names, (each.encode() for each in values), strict=True)], NOW + offset)
 
 
+@MODES
 @pytest.mark.parametrize("own", ["enabled", "disabled"])
 def test_a_wrong_tracing_header_is_found_at_its_record(
-    clusters: KafkaSandbox, spark: SparkSession, make: Make, own: str
+    clusters: KafkaSandbox, spark: SparkSession, make: Make, own: str, mode: str
 ) -> None:
     topic = unique("orders")
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)
-    pipeline = make(topic, own=own)
+    pipeline = make(topic, mode, own=own)
     world = World(clusters, topic, HandCopy(pipeline), spark)
     kept: list[tuple[str, bytes | None]] = [("a", b"1"), ("b", None)]
     world.source([Record(b"k", b"v", kept, NOW + n) for n in range(10)])

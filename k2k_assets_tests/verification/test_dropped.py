@@ -95,14 +95,15 @@ def test_checks_and_groups_know_what_was_dropped_in_both_directions(
         assert "36 were left out on purpose" in found["content"].summary
 
 
+@MODES
 def test_what_was_copied_before_the_marker_was_switched_on_is_judged_by_its_time(
-    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:
     topic = unique("shared")
     for servers in (clusters.source_servers, clusters.target_servers):
         create_topic(servers, topic)
     from_, to = clusters.source_servers, clusters.target_servers
-    features = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
+    features = {"exactlyOnce": mode, "offsetMapping": "enabled", "headerReplication": "enabled"}
     path = write_pipeline(tmp_path, from_, to, [topic], features=features, index={"path": str(tmp_path / "index")})
     way = OneWay(path, load_pipeline([path]), from_, to)
     name = way.pipeline.name.encode()
@@ -145,6 +146,7 @@ def test_a_record_whose_headers_cannot_be_read_is_asked_for_them_once(
         assert check_groups(way.pipeline, result, *both)[group].passed
 
 
+@MODES
 @pytest.mark.parametrize(
     ("runs", "dropped", "faults"),
     [
@@ -157,7 +159,7 @@ def test_a_record_whose_headers_cannot_be_read_is_asked_for_them_once(
     ids=["right", "dropped wrongly", "not noted", "lost", "echoes copied"],
 )
 def test_a_record_that_should_have_been_kept_or_dropped_is_found(
-    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, runs: list[tuple[int, int, int]],
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str, runs: list[tuple[int, int, int]],
     dropped: list[tuple[int, int]], faults: dict[int, str],
 ) -> None:  # fmt: skip
     topic = unique("orders")
@@ -166,7 +168,7 @@ def test_a_record_that_should_have_been_kept_or_dropped_is_found(
     pipeline = make_pipeline(
         tmp_path, clusters.source_servers, clusters.target_servers, [topic],
         features={
-            "exactlyOnce": "enabled", "offsetMapping": "enabled", "bidirectionalReplication": "enabled",
+            "exactlyOnce": mode, "offsetMapping": "enabled", "bidirectionalReplication": "enabled",
             "headerReplication": "enabled",
         },
     )  # fmt: skip

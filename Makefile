@@ -15,7 +15,7 @@ MODE ?= exactly-once
 KAFKA ?= 3.9.2
 # Of `make test-form` and `make storm`: the form of transport that `make test` does not use, and the tests that copy.
 FORM ?= records
-COPYING := $(patsubst %,k2k_assets_tests/%,replication coordination groups mapping verification overrides permissions)
+COPYING := $(patsubst %,k2k_assets_tests/%,replication coordination groups mapping verification overrides permissions registry/test_whole_copy.py)
 # Types, and who imports whom.
 TYPES := $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 # Says that the environment holds what pyproject.toml asks for.

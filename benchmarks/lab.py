@@ -103,7 +103,8 @@ class Lab:
         for number, first in enumerate(range(0, load.records, chunk)):
             start, count = rng.randrange(900_000), min(chunk, load.records - first)
             starts = [(start + step * n) % 1_000_000 for n in range(count)]
-            values = [load.prefix + text[start : start + load.size - len(load.prefix)] for start in starts]
+            size = load.size - len(load.prefix) - len(load.suffix)
+            values = [load.prefix + text[start : start + size] + load.suffix for start in starts]
             arguments = (repeat(load.topic), values, repeat(None), repeat(number % load.partitions))
             more = (repeat(None), repeat(None), repeat(0), repeat(headers))
             deque(map(producer.produce, *arguments, *more), maxlen=0)

@@ -17,6 +17,7 @@ class Load:
         records: How many.
         partitions: In how many partitions.
         prefix: The first bytes of each value.
+        suffix: Its last bytes.
         batch: Records of a batch, as far as 256 KB hold so many.
         codec: How they are compressed; if at all, they are words, which shrink to a third, not random letters.
         with_headers: Whether each record has a header, which is not copied.
@@ -27,6 +28,7 @@ class Load:
     records: int
     partitions: int = 4
     prefix: bytes = b""
+    suffix: bytes = b""
     batch: int = _WHOLE_BATCHES
     codec: str = "none"
     with_headers: bool = False

@@ -1,11 +1,12 @@
 """Measures whole copies with stages that change records: CPU of driver, JVM, workers and their functions a record.
 
-    python -m benchmarks.staged_copies                     # some six minutes, on a quiet machine
+    python -m benchmarks.staged_copies                     # some ten minutes, on a quiet machine
     python -m benchmarks.staged_copies --append            # the same, appended to RESULTS.md
     python -m benchmarks.staged_copies --records 500000 --repeat 1
 
-Values begin with the id of a schema of the source's registry, in all copies; both registries are real. The kinds of
-copies take turns, so that what changes on the machine meets all of them.
+Values begin with the id of a schema of the source's registry, and both registries are real. For rules that read fields
+of values these are JSON of the same size. The kinds of copies take turns, so that what changes on the machine meets all
+of them.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ def main() -> None:
         lab = stack.enter_context(Lab())
         urls = _registries(lab, stack)
         load = Load(_TOPIC, _SIZE, options.records, prefix=prefix_of(_schema_id(urls[0])))
+        of_json = json_load(options.records)
         (lab.folder / f"{_MODULE}.py").write_text(_CODE)
         driver = stack.enter_context(DriverProcess(lab.folder / "driver.log"))
-        for each in (FULL.warm_up, load):
+        for each in (FULL.warm_up, load, of_json):
             lab.ensure_loaded(each)
         copy(lab, driver, FULL.warm_up, Settings(exactly_once=True))
         runs: dict[tuple[str, str], list[Copied]] = {}
@@ -64,7 +66,8 @@ def main() -> None:
             for what, sections in kinds(lab, *urls).items():
                 for form in (RECORDS, BATCHES):
                     settings = Settings(exactly_once=True, batch_size=LARGE, sections=sections, form=form)
-                    runs.setdefault((what, form), []).append(copy(lab, driver, load, settings))
+                    copied = copy(lab, driver, of_json if what in OF_JSON else load, settings)
+                    runs.setdefault((what, form), []).append(copied)
             report.progress(f"turn {turn + 1}: " + ", ".join(f"{_cost(each[-1]):.2f}" for each in runs.values()))
     how = (
         f"{load.title} in {load.partitions} partitions, exactly once, batchSize {LARGE:,}; CPU of driver, JVM, workers "
@@ -72,6 +75,16 @@ def main() -> None:
     )
     text = [f"### Whole copies with stages\n\n{how}\n\n{head}", report.table(HEADERS, _rows(runs))]
     report.publish(text, options.append)
+
+
+OF_JSON = {"filter by a field of the value: all stay", "mask a field of the value"}
+"""Kinds of copies whose values are JSON."""
+
+
+def json_load(records: int) -> Load:
+    """Values that are JSON, with two fields and a long one."""
+    head = b'{"n":0,"email":"a@example.org","rest":"'
+    return Load(f"{_TOPIC}-json", _SIZE, records, prefix=head, suffix=b'"}')
 
 
 def kinds(lab: Lab, source: str, target: str) -> dict[str, Mapping[str, Any]]:
@@ -86,6 +99,9 @@ def kinds(lab: Lab, source: str, target: str) -> dict[str, Mapping[str, Any]]:
         "none": {},
         "schema ids of values": mapping,
         "tracing headers: all four": {"features": {"tracingHeaders": "enabled"}},
+        "both directions: all are marked, no echo": {"features": {"bidirectionalReplication": "enabled"}},
+        "filter by a field of the value: all stay": _rule(filter={"value": "n", "equals": 0}),
+        "mask a field of the value": _rule(mask=[{"value": "email", "with": "***"}]),
         "filter by a header that no record has: all stay": _rule(filter={"header": "n", "exists": False}),
         "a function that returns what it was given": _rule(python=f"{_MODULE}:all_of_them"),
     }

@@ -22,7 +22,7 @@ from k2k_assets.core.stops.reasons.schemas import (
     SchemaRefusedByTarget,
 )
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
+from k2k_assets.pipeline.sections.schema_mapping import Facet, RefusedPayloads
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import (
@@ -56,7 +56,7 @@ class SchemaMapper:
         ids: SchemaIds,
         facets: Callable[[str], Mapping[Facet, bool]],
         target_topic: Callable[[str], str],
-        refusals: Callable[[str], Refusals] = lambda _topic: Refusals(),
+        refusals: Callable[[str], RefusedPayloads] = lambda _topic: RefusedPayloads(),
     ) -> None:
         self._ids = ids
         self._facets = facets
@@ -157,7 +157,7 @@ def _start(payload: bytes | None) -> bytes | None:
 class _Prefixes(dict[bytes, bytes]):
     """The first bytes of a payload on the source, and what they are on the target."""
 
-    def __init__(self, ids: SchemaIds, place: TopicFacet, refusals: Refusals) -> None:
+    def __init__(self, ids: SchemaIds, place: TopicFacet, refusals: RefusedPayloads) -> None:
         super().__init__()
         self._ids = ids
         self._place = place

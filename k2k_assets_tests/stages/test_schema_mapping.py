@@ -13,7 +13,7 @@ from k2k_assets.core.stops.reasons.schemas import (
     SchemaRefusedByTarget,
 )
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline.sections.schema_mapping import Facet, Refusals
+from k2k_assets.pipeline.sections.schema_mapping import Facet, RefusedPayloads
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import RegistryUnreachable, Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper
@@ -21,7 +21,7 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.support.memory.fake_records import ListRecords
 from k2k_assets_tests.support.services.registries import RegistryInMemory
 
-NOTHING = Refusals()
+NOTHING = RefusedPayloads()
 BOTH: dict[Facet, bool] = {"key": True, "value": True}
 A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))
 
@@ -33,7 +33,7 @@ def framed(schema_id: int, payload: bytes = b"payload") -> bytes:
 class World:
     """Two registries and a stage between them."""
 
-    def __init__(self, facets: Mapping[Facet, bool] = BOTH, refusals: Refusals = NOTHING) -> None:
+    def __init__(self, facets: Mapping[Facet, bool] = BOTH, refusals: RefusedPayloads = NOTHING) -> None:
         self.source, self.target = RegistryInMemory(1), RegistryInMemory(500)
         ids = SchemaIds(self.source, self.target)
         self.stage = SchemaMapper(ids, lambda topic: facets, lambda t: f"copy.{t}", lambda topic: refusals)
@@ -174,7 +174,7 @@ def test_without_a_rule_a_long_key_that_looks_like_another_topics_id_is_not_chan
 @pytest.mark.parametrize("odd", [b"", b"\0", b"\0\0\0\1", b"text that is long", b"\1\0\0\0\1x"])
 @pytest.mark.parametrize("at", [0, 2])
 def test_what_is_not_framed_ends_the_chunk_where_a_rule_refuses_it(odd: bytes, at: int) -> None:
-    world = World({"value": True}, Refusals(unframed=True))
+    world = World({"value": True}, RefusedPayloads(unframed=True))
     value = framed(world.source.register("orders-value", B))
     values: list[bytes | None] = [value, None, value, value]
     values[at] = odd
@@ -187,7 +187,7 @@ def test_what_is_not_framed_ends_the_chunk_where_a_rule_refuses_it(odd: bytes, a
 
 @pytest.mark.parametrize("at", [0, 2])
 def test_null_ends_the_chunk_where_a_rule_refuses_it(at: int) -> None:
-    world = World({"key": True, "value": True}, Refusals(nulls=True))
+    world = World({"key": True, "value": True}, RefusedPayloads(nulls=True))
     value = framed(world.source.register("orders-value", B))
     values: list[bytes | None] = [value, b"text", value, framed(77)]
     values[at] = None
@@ -212,7 +212,7 @@ def test_null_ends_the_chunk_where_a_rule_refuses_it(at: int) -> None:
 def test_the_first_record_that_is_refused_counts(
     keys: list[bytes | None], values: list[bytes | None], found: tuple[int, Facet, str]
 ) -> None:
-    world = World(refusals=Refusals(unframed=True, nulls=True))
+    world = World(refusals=RefusedPayloads(unframed=True, nulls=True))
     world.source.register("orders-key", A)
     _, fault = world.map(keys, values).readable()
     assert fault == SchemaIdMissing(TopicPartition("orders", 0), *found)

@@ -32,7 +32,7 @@ class FacetRule(NamedTuple):
     value: bool
 
 
-class Refusals(NamedTuple):
+class RefusedPayloads(NamedTuple):
     """Which keys and values without a schema id stop their topic, of those that have schemas.
 
     Attributes:
@@ -97,9 +97,9 @@ class SchemaRule(Section):
         return self
 
     @property
-    def refusals(self) -> Refusals:
+    def refusals(self) -> RefusedPayloads:
         """What it refuses."""
-        return Refusals(self.unframed == "refused", self.nulls == "refused")
+        return RefusedPayloads(self.unframed == "refused", self.nulls == "refused")
 
 
 class SchemaMapping(Section):
@@ -115,7 +115,7 @@ class SchemaMapping(Section):
         """The file's rules, or all facets of all topics."""
         return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS
 
-    def refusals(self, topic: str) -> Refusals:
+    def refusals(self, topic: str) -> RefusedPayloads:
         """What stops a source topic for want of a schema id; the first rule that matches counts."""
         rule = next((rule for rule in self.topics if compile_java(rule.pattern).matches(topic)), None)
-        return rule.refusals if rule else Refusals()
+        return rule.refusals if rule else RefusedPayloads()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.pipeline.sections.schema_mapping import Refusals
+from k2k_assets.pipeline.sections.schema_mapping import RefusedPayloads
 from k2k_assets_tests.pipeline.files import changed, load_text, refusal
 
 
@@ -17,15 +17,15 @@ def test_the_first_rule_that_matches_says_what_is_refused(tmp_path: Path) -> Non
     strict = {"pattern": "orders", "value": "enabled", "unframed": "refused"}
     stricter = {"pattern": "o.*", "key": "enabled", "unframed": "untouched", "nulls": "refused"}
     mapping = load_text(tmp_path, rules(strict, stricter, {"pattern": ".*", "key": "enabled"})).schema_mapping
-    assert mapping.refusals("orders") == Refusals(unframed=True)
-    assert mapping.refusals("others") == Refusals(nulls=True)
-    assert mapping.refusals("payments") == Refusals()
+    assert mapping.refusals("orders") == RefusedPayloads(unframed=True)
+    assert mapping.refusals("others") == RefusedPayloads(nulls=True)
+    assert mapping.refusals("payments") == RefusedPayloads()
 
 
 def test_nothing_is_refused_where_no_rule_matches(tmp_path: Path) -> None:
-    assert load_text(tmp_path, changed({})).schema_mapping.refusals("orders") == Refusals()
+    assert load_text(tmp_path, changed({})).schema_mapping.refusals("orders") == RefusedPayloads()
     one = {"pattern": "orders", "key": "enabled", "nulls": "refused"}
-    assert load_text(tmp_path, rules(one)).schema_mapping.refusals("payments") == Refusals()
+    assert load_text(tmp_path, rules(one)).schema_mapping.refusals("payments") == RefusedPayloads()
 
 
 @pytest.mark.parametrize("key", ["unframed", "nulls"])

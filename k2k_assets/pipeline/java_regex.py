@@ -1,12 +1,14 @@
 """Java regular expressions, which K2K files contain, in Python.
 
-Topic names are ASCII, so Java's Unicode classes become ASCII sets. A construct that Python cannot express is refused,
-never reinterpreted.
+Topic names are ASCII, so Java's Unicode classes become ASCII sets there. In contents of records they are what they are
+in Java, and so is `.`, which is no line terminator. A construct that Python cannot express is refused, never
+reinterpreted.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from functools import lru_cache
 
 import regex
@@ -21,6 +23,18 @@ _CLASSES = {
     "Alnum": "a-zA-Z0-9", "XDigit": "0-9a-fA-F", "ASCII": r"\x00-\x7F",
     "Punct": r"!-/:-@\[-`{-~", "P": r"!-#%-*,-/:;?@\[-\]_{}",
 }  # fmt: skip
+
+
+# Those of them that are not ASCII in Java, and what `regex` calls them. The others are POSIX's.
+_UNICODE = {
+    "Ll": "Ll", "IsLowercase": "Lowercase", "javaLowerCase": "Lowercase",
+    "Lu": "Lu", "IsUppercase": "Uppercase", "javaUpperCase": "Uppercase",
+    "L": "L", "IsL": "L", "IsAlphabetic": "Alphabetic", "IsLatin": "Script=Latin",
+    "N": "N", "Nd": "Nd", "IsDigit": "Nd", "P": "P",
+}  # fmt: skip
+_LINE_ENDS = r"\n\r\x85\u2028\u2029"
+_VERTICAL = r"\x0b\x0c" + _LINE_ENDS
+_HORIZONTAL = r"\x20\t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 
 
 class RegexError(ValueError):
@@ -40,7 +54,7 @@ class JavaPattern:
 
     Args:
         pattern: The pattern in the file.
-        translated: The same pattern for Python.
+        translated: The same pattern for Python, whose `\\w`, `\\d`, `\\s` and letter case are ASCII, as in Java.
     """
 
     def __init__(self, pattern: str, translated: str) -> None:
@@ -63,13 +77,17 @@ class JavaPattern:
 
 
 @lru_cache(maxsize=4096)
-def compile_java(pattern: str) -> JavaPattern:
+def compile_java(pattern: str, of_contents: bool = False) -> JavaPattern:
     """Compiles a Java regex.
+
+    Args:
+        pattern: The pattern.
+        of_contents: Whether it is matched against contents of records, which may be any text, instead of names.
 
     Raises:
         RegexError: the pattern is not a regex, or uses features that only Java has (nested classes, ...).
     """
-    translated, origin = _translate(pattern)
+    translated, origin = _translate(pattern, of_contents)
     try:
         re.compile(translated, re.ASCII)  # refuses extensions that only `regex` has
         return JavaPattern(pattern, translated)
@@ -83,8 +101,13 @@ def compile_java(pattern: str) -> JavaPattern:
 _REPETITION = re.compile(r"\{\d+(,\d*)?\}")
 
 
-def _translate(pattern: str) -> tuple[str, list[int]]:
+_DOTALL = re.compile(r"\(\?[a-zA-Z-]*s")
+
+
+def _translate(pattern: str, of_contents: bool = False) -> tuple[str, list[int]]:
     """The Python pattern, and for each of its characters the position in the Java pattern."""
+    begins_with_s = re.match(r"\(\?[a-zA-Z]*s[a-zA-Z]*\)", pattern) is not None
+    dot = f"[^{_LINE_ENDS}]" if of_contents and not begins_with_s else "."
     out: list[str] = []
     origin: list[int] = []
     at = 0
@@ -98,7 +121,7 @@ def _translate(pattern: str) -> tuple[str, list[int]]:
     while at < len(pattern):
         rest = pattern[at : at + 64]
         if rest.startswith("\\"):
-            text, taken = _escape(pattern, at, in_class)
+            text, taken = _escape(pattern, at, in_class, of_contents)
             at = emit(text, taken)
         elif in_class:
             if rest.startswith(("[", "&&")):
@@ -108,16 +131,26 @@ def _translate(pattern: str) -> tuple[str, list[int]]:
         elif rest.startswith("["):
             in_class = True
             at = emit("[^" if rest[1:2] == "^" else "[", 2 if rest[1:2] == "^" else 1)
+        elif of_contents and _DOTALL.match(rest) and not (begins_with_s and at == 0):
+            raise RegexError("the flag s is supported at the beginning only", at)
         elif re.match(r"\(\?<[a-zA-Z]", rest):
             at = emit("(?P<", 3)
         elif rest.startswith("{") and not _REPETITION.match(rest):
             raise RegexError("illegal repetition; for the character itself write \\{", at)
         else:
-            at = emit(rest[0], 1)
+            at = emit(dot if rest[0] == "." else rest[0], 1)
     return "".join(out), origin
 
 
-def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
+@lru_cache
+def _ranges(unicode_class: str) -> str:
+    """The characters of a class, as they are written between brackets."""
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    runs = regex.finditer(rf"\p{{{unicode_class}}}+", every)
+    return "".join(rf"\U{run.start():08x}-\U{run.end() - 1:08x}" for run in runs)
+
+
+def _escape(pattern: str, at: int, in_class: bool, of_contents: bool) -> tuple[str, int]:
     """The Python text for the escape at `at`, and how many characters it took."""
     kind = pattern[at + 1 : at + 2]
     if kind == "Q":
@@ -129,7 +162,7 @@ def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
         name = (match[1] or match[2]) if match else None
         if not match or name not in _CLASSES or (in_class and kind == "P"):
             raise RegexError("this character class is not supported", at)
-        ranges = _CLASSES[name]
+        ranges = _ranges(_UNICODE[name]) if of_contents and name in _UNICODE else _CLASSES[name]
         text = ranges if in_class else f"[{'^' if kind == 'P' else ''}{ranges}]"
         return text, match.end() - at
     if kind == "k":
@@ -138,6 +171,9 @@ def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
             return f"(?P={match[1]})", match.end() - at
     if kind == "z" or kind == "Z":
         return r"\Z", 2
+    if of_contents and kind in ("h", "v"):
+        spaces = _HORIZONTAL if kind == "h" else _VERTICAL
+        return (spaces if in_class else f"[{spaces}]"), 2
     if kind == "h":
         return (r" \t" if in_class else r"[ \t]"), 2
     return pattern[at : at + 2], 2

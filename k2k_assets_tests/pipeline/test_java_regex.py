@@ -44,6 +44,42 @@ def test_matches(pattern: str, matching: list[str], other: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        (r"\p{L}+", ["Müller", "Ελλάδα", "\U0001d49c"], ["a1", "a b"]),
+        (r"[\p{L} ]+", ["Jürgen Müller"], ["Müller-Lüdenscheidt"]),
+        (r"\P{L}", ["1", "€"], ["ü"]),
+        (r"\p{Lu}\p{Ll}+", ["Ähre"], ["ähre", "ÄHRE"]),
+        (r"\pL\p{IsAlphabetic}\p{IsL}", ["üßé"], ["ü1é"]),
+        (r"\p{javaUpperCase}\p{IsLowercase}", ["Üü"], ["üÜ"]),
+        (r"\p{IsLatin}+", ["Müller"], ["Ελλάδα"]),
+        (r"\p{N}\p{Nd}\p{IsDigit}", ["½٣3"], ["aaa"]),
+        (r"\p{P}", ["¿", "-"], ["a", "€"]),
+        (r"\p{Alpha}+", ["abc"], ["Müller"]),
+        (r"\p{Lower}\p{Upper}\p{Alnum}\p{Punct}", ["aA1!"], ["üA1!", "aÜ1!", "aAü!", "aA1¿"]),
+        (r"\w\d\s", ["a1 "], ["ü1 ", "a٣ ", "a1\u2003"]),
+        (r"(?i)ä|b", ["ä", "B"], ["Ä"]),
+        (r"a.b", ["a b", "aüb"], ["a\nb", "a\rb", "a\u0085b", "a\u2028b", "a\u2029b"]),
+        (r"(?s)a.b", ["a b", "a\nb", "a\rb"], ["ab"]),
+        (r"a[.]b\.\Q.\E", ["a.b.."], ["a\rb.."]),
+        (r"a\hb\v[\h\v]", ["a\u2003b\n\t", "a b\r\u2028"], ["a\nb\n ", "a b  "]),
+    ],
+)
+def test_contents_of_records_are_any_text(pattern: str, matching: list[str], other: list[str]) -> None:
+    """As Java 17 says of each of them."""
+    compiled = compile_java(pattern, of_contents=True)
+    assert [text for text in matching if not compiled.matches(text)] == []
+    assert [text for text in other if compiled.matches(text)] == []
+
+
+@pytest.mark.parametrize("pattern", ["a(?s:.)", "(?s:a.b)", "(?i)(?s).", "(?s-i:a)", "(?i-s:a)"])
+def test_dots_that_match_line_ends_in_a_part_of_an_expression_are_refused(pattern: str) -> None:
+    with pytest.raises(RegexError, match="flag s is supported at the beginning only"):
+        compile_java(pattern, of_contents=True)
+    compile_java("(?i)(?=s)(?<s>a)(?:s)(?>s)", of_contents=True)
+
+
+@pytest.mark.parametrize(
     ("pattern", "position"),
     [
         ("a[b", 1),

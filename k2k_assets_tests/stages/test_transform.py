@@ -400,3 +400,12 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, rule: dict[str, Any], sa
             features={"bidirectionalReplication": "enabled"}, coordination={"commit": {"topic": "commits"}},
         )  # fmt: skip
     assert said in str(refused.value)
+
+
+def test_an_expression_means_what_it_means_in_java_also_where_text_is_not_ascii() -> None:
+    names = ['{"name": "Müller"}', '{"name": "Smith"}', '{"name": "42"}', '{"name": "a\\rb"}']
+    values: list[Payload] = [name.encode() for name in names]
+    assert kept({"filter": {"value": "name", "matches": "\\p{L}+"}}, values) == [0, 1]
+    assert kept({"filter": {"value": "name", "matches": ".*"}}, values) == [0, 1, 2]
+    headers: list[Headers | None] = [[("h", "Ü".encode())], [("h", b"1")]]
+    assert kept({"filter": {"header": "h", "matches": "\\p{Lu}"}}, values[:2], headers=headers) == [0]

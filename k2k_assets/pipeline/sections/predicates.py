@@ -119,7 +119,7 @@ def _ensure_test(found: Mapping[str, Any], places: list[str], at: Path) -> None:
         case "matches":
             if not isinstance(content, str):
                 fault("a regular expression", at=(*at, test))
-            ensure_expression(content)
+            ensure_expression(content, of_contents=True)
         case "in":
             if not isinstance(content, list | tuple) or not content or not all(map(_is_scalar, content)):
                 fault("a list of texts, numbers, true or false", at=(*at, test))

@@ -10,10 +10,10 @@ from k2k_assets.pipeline.java_regex import RegexError, compile_java
 from k2k_assets.pipeline.sections.values import fault
 
 
-def ensure_expression(text: str) -> None:
-    """Refuses, from inside a validator, a text that is not a usable regular expression."""
+def ensure_expression(text: str, of_contents: bool = False) -> None:
+    """Refuses, from inside a validator, a text that is not a usable regular expression; arguments as `compile_java`."""
     try:
-        compile_java(text)
+        compile_java(text, of_contents)
     except RegexError as error:
         fault(f"a regular expression ({error})")
 

@@ -122,7 +122,7 @@ def _text_matches(matches: Callable[[str], bool], payload: bytes | None) -> bool
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    compiled = compile_java(pattern)
+    compiled = compile_java(pattern, of_contents=True)
 
     def matches(text: str) -> bool:
         try:

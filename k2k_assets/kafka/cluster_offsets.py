@@ -105,9 +105,10 @@ class ClusterOffsets(Connection):
             partitions: Existing partitions.
             timestamp: Milliseconds since the epoch, UTC.
         """
-        found = _offsets(self._list_all(dict.fromkeys(partitions, OffsetSpec.for_timestamp(timestamp))))
-        old = [tp for tp, offset in found.items() if offset < 0]  # no record is as young
-        return _of_records(found) | self.offsets(old, "stable")
+        # The ends first: asked for after the time, they would pass over a record that was written in between.
+        ends = self.offsets(partitions, "stable")
+        found = _offsets(self._list_all(dict.fromkeys(ends, OffsetSpec.for_timestamp(timestamp))))
+        return _from_time(found, ends)
 
     def led_offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int, patience: float = 0) -> LedOffsets:
         """The answers of `offsets_at` for the partitions that have a leader, even if none has one.
@@ -118,11 +119,9 @@ class ClusterOffsets(Connection):
             patience: As for `led_offsets`, for each of the two questions that it takes.
         """
         spec = OffsetSpec.for_timestamp(timestamp)
-        answered, offline = self._list(dict.fromkeys(partitions, spec), all_needed=False, patience=patience)
-        found = _offsets(answered)
-        old = [tp for tp, offset in found.items() if offset < 0]  # no record is as young
-        ends, more = self.led_offsets(old, "stable", patience)
-        return LedOffsets(_of_records(found) | ends, offline | more)
+        ends, offline = self.led_offsets(partitions, "stable", patience)  # first, as in `offsets_at`
+        answered, more = self._list(dict.fromkeys(ends, spec), all_needed=False, patience=patience)
+        return LedOffsets(_from_time(_offsets(answered), ends), offline | more)
 
     def _list_all(
         self,
@@ -202,5 +201,6 @@ def _epochs(answers: Mapping[TopicPartition, ListOffsetsResultInfo]) -> dict[Top
     return {tp: epoch for tp, epoch in epochs.items() if epoch is not None and epoch >= 0}
 
 
-def _of_records(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {tp: offset for tp, offset in offsets.items() if offset >= 0}
+def _from_time(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offsets that were found for a time, which are negative where no record is as young: there the ends count."""
+    return {tp: ends[tp] if offset < 0 else offset for tp, offset in found.items()}

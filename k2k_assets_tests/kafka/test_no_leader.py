@@ -118,24 +118,39 @@ def test_if_nobody_answers_nothing_is_known_of_leaders(cluster_of: Any, patience
 
 
 def test_of_a_time_what_was_found_stays_if_the_others_lose_their_leader(cluster_of: Any) -> None:
-    """Two questions: where the record of the time lies, and where partitions without one end."""
+    """Two questions: where the partitions end, and where the record of the time lies."""
 
     def answer(partition: int, question: int) -> int | KafkaError:
-        if question > 1:
+        if partition == question:
             return KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
-        return -1 if partition else 5
+        return 9 if question == 1 else 5
 
     admin = Admin(answer)
-    found, missing = cluster_of(admin).led_offsets_at(P[:2], 1000)
-    assert (found, missing.keys(), admin.asked) == ({P[0]: 5}, {P[1]}, [[0, 1], [1]])
+    found, missing = cluster_of(admin).led_offsets_at(P[:3], 1000)
+    assert (found, missing.keys(), admin.asked) == ({P[0]: 5}, {P[1], P[2]}, [[0, 1, 2], [0, 2]])
 
 
 def test_of_a_time_that_no_record_is_as_young_as_it_is_the_end(cluster_of: Any) -> None:
+    """As it was before the record of the time was asked for: what is written between the two is not passed over."""
+
     def answer(partition: int, question: int) -> int | KafkaError:
-        return 9 if question > 1 else -1 if partition else 5
+        return 9 if question % 2 else -1 if partition else 5
 
     assert cluster_of(Admin(answer)).led_offsets_at(P[:2], 1000) == ({P[0]: 5, P[1]: 9}, {})
     assert cluster_of(Admin(answer)).offsets_at(P[:2], 1000) == {P[0]: 5, P[1]: 9}
+
+
+def test_a_record_that_is_written_between_the_two_questions_is_not_passed_over(cluster_of: Any) -> None:
+    """A topic whose log grows by a record with each question, all of them older than the time."""
+
+    class Growing(Admin):
+        def list_offsets(self, wanted: Any, **rest: object) -> dict[KafkaTopicPartition, Future[Any]]:
+            of_time = all(spec._value > 0 for spec in wanted.values())
+            self._answer = lambda _, question: -1 if of_time else 10 + question
+            return super().list_offsets(wanted, **rest)
+
+    assert cluster_of(Growing(lambda *_: 0)).offsets_at(P[:1], 1000) == {P[0]: 11}
+    assert cluster_of(Growing(lambda *_: 0)).led_offsets_at(P[:1], 1000).offsets == {P[0]: 11}
 
 
 def test_a_partition_that_the_client_does_not_know_is_asked_for_again(

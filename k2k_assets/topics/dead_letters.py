@@ -17,7 +17,7 @@ def ensure_dead_letter_topics(pipeline: Pipeline, target: Cluster, copies: Colle
     """Creates the topics that are missing, and waits until they can be used.
 
     Args:
-        pipeline: Names them; `topicCreation.replication.common` says how they are made.
+        pipeline: Names them; `topicCreation.replication.common` says how they are made, but for `cleanup.policy`.
         target: The target cluster.
         copies: The target topics, none of which may hold dead letters.
 

@@ -101,8 +101,12 @@ class TopicCreation(Section):
         return (self.replication or ReplicatedTopicCreation()).of(source_topic)
 
     def dead_letter_topic(self) -> ReplicatedTopicSettings:
-        """The settings of topics for dead letters, which are like no source topic."""
-        return (self.replication or ReplicatedTopicCreation()).common
+        """The settings of topics for dead letters, which are like no source topic: `common`, but never compacted.
+
+        Of dead letters with one key only the last would stay, and one without a key would stop its topic.
+        """
+        never_compacted = ReplicatedTopicSettings(config={"cleanup.policy": "delete"})
+        return never_compacted.over((self.replication or ReplicatedTopicCreation()).common)
 
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
         """The settings of one control topic, `common` included."""

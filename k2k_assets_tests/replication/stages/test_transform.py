@@ -16,6 +16,7 @@ from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons.records import RecordRefused, TransformFailed
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
@@ -175,6 +176,24 @@ def test_a_dead_letter_that_its_topic_does_not_take_stops_the_source_topic(
     assert isinstance(reason, RecordRefused)
     assert (reason.source, reason.offset, reason.target_topic) == (TopicPartition(topic, 0), at, dead)
     assert len(read_all(clusters.target_servers, dead)) == 8
+
+
+@MODES
+def test_dead_letters_are_never_compacted(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
+    """Records without a key among them, which a compacted topic does not take."""
+    topic, dead = source_topic(clusters), unique("dead")
+    common = {"partitions": 1, "config": {"cleanup.policy": "compact", "retention.ms": "-1"}}
+    _, pipeline = transforming(
+        clusters, tmp_path, [topic], mode, to_dead_letters(dead), topicCreation={"replication": {"common": common}}
+    )
+    produce(clusters.source_servers, topic, [order(1), Record(None, b"no JSON 1"), Record(None, b"no JSON 2")])
+    # The copy itself is compacted, and takes no records without a key: they only go to the dead letters.
+    assert copy(pipeline).stopped == {}
+    assert [r.value for r in read_all(clusters.target_servers, dead)] == [b"no JSON 1", b"no JSON 2"]
+    with Cluster("target", pipeline.client_properties("target", "admin")) as cluster:
+        configs = cluster.topic_configs([dead, topic], only_changed=False)
+    assert {name: configs[name]["cleanup.policy"] for name in (dead, topic)} == {dead: "delete", topic: "compact"}
+    assert configs[dead]["retention.ms"] == "-1"
 
 
 def test_a_topic_for_dead_letters_holds_no_copies(clusters: KafkaSandbox, tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ from k2k_assets.registry.schemas import (
 
 T = TypeVar("T")
 
-# Slots answer others within fifteen seconds: an attempt and one more have to be over by then.
-_SECONDS, _ATTEMPTS_MORE, _WAIT_MS = 4.0, 1, 200
+# Slots write heartbeats between requests, and others take over after fifteen seconds of silence: within so many a
+# request has to be over, with its second attempt, or with one at each of several addresses.
+_SECONDS, _ATTEMPTS, _WAIT_MS = 8.0, 2, 200
 _NOT_FOUND = 404
 _PAUSES_AFTER_REFUSAL = (0.05, 0.25)
 # What a registry says of a schema, not of itself: bad request, incompatible, cannot be processed.
@@ -67,7 +68,10 @@ class ConfluentRegistry:
         self._registers, self._normalizes = registers, normalizes
         self._role = role
         self._url, login = address_of(str(settings.get("url", "")))
-        own = {"timeout": _SECONDS, "max.retries": _ATTEMPTS_MORE, "retries.wait.ms": _WAIT_MS}
+        addresses = self._url.count(",") + 1
+        attempts = _ATTEMPTS if addresses == 1 else 1
+        timeout = _SECONDS / (addresses * attempts)
+        own = {"timeout": timeout, "max.retries": attempts - 1, "retries.wait.ms": _WAIT_MS}
         given = {**own, **settings, "url": self._url}
         if login is not None:
             if "basic.auth.user.info" in settings:

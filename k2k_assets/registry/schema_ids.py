@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from k2k_assets.core.deadline import Deadline
@@ -18,12 +18,13 @@ from k2k_assets.registry.schemas import (
     SchemaNotFound,
     SchemaOfOthers,
     SchemaRefused,
+    SubjectVersion,
 )
 from k2k_assets.registry.subjects import best_place, may_be_of, target_subject
 
 log = logging.getLogger("k2k.registry")
 
-# The slot that waits writes no heartbeats meanwhile, and others take over after fifteen seconds of silence.
+# Other topics of the slot wait meanwhile.
 _SECONDS = 5.0
 
 
@@ -54,6 +55,9 @@ class SchemaIds:
         target: The target's registry.
         kinds: Of schemas that are mapped.
         clock: Seconds that only rise.
+
+    Attributes:
+        while_waiting: Called before each request: there may be many, and each may take seconds.
     """
 
     def __init__(
@@ -65,8 +69,9 @@ class SchemaIds:
     ) -> None:
         self._patience = LoginPatience(clock)
         self._kinds = kinds
-        self._source = source
-        self._target = target
+        self.while_waiting: Callable[[], None] = lambda: None
+        self._source = _Announced(source, self._announce)
+        self._target = _Announced(target, self._announce)
         self._registered: set[tuple[str, int, str]] = set()
         self._deadline = Deadline(_SECONDS)
 
@@ -89,6 +94,9 @@ class SchemaIds:
             RegistryRefused: A registry does not let this client in, for long (`LoginPatience`).
         """
         return self._patience.ask(lambda: self._target_id(schema_id, place))
+
+    def _announce(self) -> None:
+        self.while_waiting()
 
     def _target_id(self, schema_id: int, place: TopicFacet) -> int:
         self._deadline = Deadline(_SECONDS)
@@ -140,3 +148,40 @@ class SchemaIds:
         self._register_earlier(reference.subject, reference.version, reference.subject)
         self._target.register(reference.subject, schema)
         return reference._replace(version=self._target.version_of(reference.subject, schema))
+
+
+class _Announced:
+    """A registry each of whose requests is told of before.
+
+    Args:
+        registry: The registry.
+        announce: Called before each request.
+    """
+
+    def __init__(self, registry: Registry, announce: Callable[[], None]) -> None:
+        self._registry = registry
+        self._announce = announce
+
+    def schema(self, schema_id: int) -> Schema:
+        self._announce()
+        return self._registry.schema(schema_id)
+
+    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+        self._announce()
+        return self._registry.places(schema_id)
+
+    def versions(self, subject: str) -> Sequence[int]:
+        self._announce()
+        return self._registry.versions(subject)
+
+    def version(self, subject: str, version: int) -> Schema:
+        self._announce()
+        return self._registry.version(subject, version)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        self._announce()
+        return self._registry.register(subject, schema)
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        self._announce()
+        return self._registry.version_of(subject, schema)

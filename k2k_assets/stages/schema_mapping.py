@@ -49,6 +49,9 @@ class SchemaMapper:
         facets: Which parts of the records of a source topic have schema ids, and whether a rule says so.
         target_topic: Where the records of a source topic go.
         refusals: What stops a source topic for want of a schema id.
+
+    Attributes:
+        ids: See the argument.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class SchemaMapper:
         target_topic: Callable[[str], str],
         refusals: Callable[[str], RefusedPayloads] = lambda _topic: RefusedPayloads(),
     ) -> None:
-        self._ids = ids
+        self.ids = ids
         self._facets = facets
         self._target_topic = target_topic
         self._refusals = refusals
@@ -100,7 +103,7 @@ class SchemaMapper:
         if known is None:
             target, refusals = self._target_topic(topic), self._refusals(topic)
             known = {
-                facet: _Prefixes(self._ids, TopicFacet(topic, target, facet, is_certain), refusals)
+                facet: _Prefixes(self.ids, TopicFacet(topic, target, facet, is_certain), refusals)
                 for facet, is_certain in self._facets(topic).items()
             }
             self._topics[topic] = known

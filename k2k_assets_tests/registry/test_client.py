@@ -179,3 +179,9 @@ def test_a_registry_that_does_not_answer_is_named_without_its_password(
 )
 def test_addresses_without_logins(url: str, shown: str, login: str | None) -> None:
     assert address_of(url) == Address(shown, login)
+
+
+@pytest.mark.parametrize("addresses", [1, 2, 3])
+def test_a_request_is_over_within_eight_seconds_however_many_addresses_do_not_answer(addresses: int) -> None:
+    client = ConfluentRegistry("source", {"url": ",".join(["http://registry"] * addresses)}, {})._client._rest_client
+    assert client.timeout * (client.max_retries + 1) * addresses == pytest.approx(8.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,27 @@ def test_the_password_of_a_url_is_sent_and_shown_nowhere(
         guard.user = (USER, PASSWORD)
         assert copy(pipeline, cores=1).stopped == {}
         assert PASSWORD not in caplog.text
+    assert doors.decoded() == list(range(5))
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_slot_writes_heartbeats_while_slow_registries_are_asked(doors: Doors, mode: str) -> None:
+    """Each request takes two and a half seconds, and others would take over after six."""
+    with doors.guard() as guard:
+        guard.seconds = 2.5
+        path = doors.pipeline(guard, mode)
+        document = yaml.safe_load(path.read_text())
+        document["coordination"]["assignment"]["graceWindow"] = "6 seconds"
+        path.write_text(yaml.safe_dump(document))
+        pipeline = load_pipeline([path])
+        assert copy(pipeline, cores=1).stopped == {}
+        assert guard.let_in * guard.seconds > 6
+    beats = [
+        record.timestamp / 1000
+        for record in read_all(doors.target, pipeline.coordination.assignment.topic)
+        if json.loads(record.key or b"{}")["kind"] in ("claim", "beat")
+    ]
+    assert max(after - before for before, after in pairwise(beats)) < 6
     assert doors.decoded() == list(range(5))
 
 

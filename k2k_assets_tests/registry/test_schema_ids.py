@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from k2k_assets.registry import schema_ids
@@ -118,6 +120,30 @@ def test_what_an_error_broke_off_is_gone_on_with() -> None:
 
     assert mapping.target_id(ids[2], VALUES) == 52
     assert target.subjects["copy.orders-value"] == [avro(name) for name in "abc"]
+
+
+class Noting:
+    """A registry that notes each request."""
+
+    def __init__(self, registry: RegistryInMemory, notes: list[str]) -> None:
+        self._registry, self._notes = registry, notes
+
+    def __getattr__(self, name: str) -> Any:
+        self._notes.append("asked")
+        return getattr(self._registry, name)
+
+
+def test_before_each_request_there_is_time_for_something_else() -> None:
+    """The slot writes heartbeats: with references and versions a first id takes many requests, each of some seconds."""
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    source.register("shop.Money", avro("money"))
+    ids = [source.register("orders-value", avro(n, Reference("shop.Money", "shop.Money", 1))) for n in "abc"]
+    notes: list[str] = []
+    mapping = SchemaIds(Noting(source, notes), Noting(target, notes))
+    mapping.while_waiting = lambda: notes.append("told")
+    mapping.target_id(ids[2], VALUES)
+    assert len(notes) > 20
+    assert notes == ["told", "asked"] * (len(notes) // 2)
 
 
 def test_many_versions_are_registered_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:

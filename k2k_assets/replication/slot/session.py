@@ -324,6 +324,16 @@ class Session:
         if not self._function_wait.has_to_end:
             self._other_topics.go_on(waited)
 
+    def while_registry_is_asked(self) -> None:
+        """Called before each request to a schema registry for a chunk, which is not in hand yet.
+
+        Heartbeats go on, so that no other instance takes the partitions, which would only ask the same.
+
+        Raises:
+            Restart: The target refused a step.
+        """
+        self._heartbeat()
+
     def _leave_function(self) -> bool:
         """Ends the session as `copy` does, without the chunk of the function that was abandoned."""
         if self._stop_record.is_seen():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import ssl
+import time
 from email.message import Message
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ class GuardedRegistry(HttpServer):
         refused: Requests that were not.
         asked: Method and path of each request that was passed on, and its headers.
         user: May be changed: then the old password is wrong.
+        seconds: How long it takes for each request; may be changed.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class GuardedRegistry(HttpServer):
         self._behind = urlsplit(behind)
         self.user, self._token = user, token
         self.let_in = self.refused = 0
+        self.seconds = 0.0
         self.asked: list[tuple[str, Message]] = []
         self.client_file = directory / "client.pem"
         self.client_file.write_text(self._authority.issue("k2k"))
@@ -86,6 +89,7 @@ class GuardedRegistry(HttpServer):
                     self.answer(401, {}, b'{"error_code": 40101, "message": "Unauthorized"}')
                     return
                 guard.let_in += 1
+                time.sleep(guard.seconds)
                 guard.asked.append((f"{self.command} {self.path}", self.headers))
                 behind = http.client.HTTPConnection(str(guard._behind.hostname), guard._behind.port, timeout=10)
                 try:

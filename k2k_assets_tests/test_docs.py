@@ -24,6 +24,7 @@ from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.mapper_claims import ClaimedMappers
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.control.pause_records import pause_key, pause_value
+from k2k_assets.control.stop_notes import StopNote
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.topics.create import WantedTopic
 from k2k_assets.verification.mapping_checks import CHECKS
@@ -364,12 +365,15 @@ def test_the_readmes_pipelines_load(tmp_path: Path) -> None:
 def test_the_documented_records_are_what_we_write() -> None:
     kinds = {_kind(key) for key, _ in _records()}
     of_assignments = {"instance", "claim", "beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"}
-    assert kinds == {"commit", "mapping", *of_assignments}
+    assert kinds == {"commit", "stopped", "mapping", *of_assignments}
     assignments, mappers = Assignments(), ClaimedMappers("demo")
     for offset, (key, value) in enumerate(_records()):
         if _kind(key) == "commit":
             record = CommitRecord.parse(key, value, "docs")
             assert (record.key_bytes(), record.value_bytes()) == (key, value)
+        elif _kind(key) == "stopped":
+            note = StopNote.parse(key, value, "docs")
+            assert (note.key_bytes(), note.value_bytes()) == (key, value)
         elif _kind(key) == "mapping":
             mapping = MappingRecord.parse(key, value, "docs")
             assert (mapping.key_bytes(), mapping.value_bytes()) == (key, value)

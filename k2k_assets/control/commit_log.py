@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_key
 from k2k_assets.control.foreign_records import foreign_hint
 from k2k_assets.control.newest_commits import NewestCommits
+from k2k_assets.control.stop_notes import StopNote, StopNotes, is_note, parse_note_key
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import ClusterUnreachable, K2KError, Refused
@@ -41,6 +42,7 @@ class CommitLog:
         incomplete: Whether the topic has lost records to retention: "no record" then does not mean "never copied".
         sequences_below: All sequences in records that were not read or not decoded are below this; 0 if all were read.
             It is the topic's length: each sequence stands for a commit, and each commit left a record in the topic.
+        noted: Stopped partitions that are not in `positions`, with the note of the stop.
     """
 
     positions: dict[TopicPartition, CommitRecord] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class CommitLog:
     is_whole: bool = True
     incomplete: bool = False
     sequences_below: int = 0
+    noted: dict[TopicPartition, StopNote] = field(default_factory=dict)
 
     @property
     def tells_all(self) -> bool:
@@ -59,8 +62,14 @@ class CommitLog:
     def stopped(self) -> dict[TopicPartition, StopReason]:
         """Stopped partitions with their reasons, in order."""
         released = {tp: record.reason for tp, record in self.positions.items() if record.reason is not None}
+        noted = {tp: note.reason for tp, note in self.noted.items()}
         unreadable = {tp: PositionUnreadable(tp, why) for tp, why in self.unreadable.items()}
-        return dict(sorted({**released, **unreadable}.items()))
+        return dict(sorted({**released, **noted, **unreadable}.items()))
+
+    @property
+    def stopped_without_position(self) -> int:
+        """Number of stopped partitions that have no position, or none that can be read."""
+        return len({*self.noted, *self.unreadable})
 
     def by_topic(self) -> defaultdict[str, CommitLog]:
         """What it says of each topic, for who asks about many; nothing of a topic that it does not know."""
@@ -69,6 +78,8 @@ class CommitLog:
             found[tp.topic].positions[tp] = record
         for tp, why in self.unreadable.items():
             found[tp.topic].unreadable[tp] = why
+        for tp, note in self.noted.items():
+            found[tp.topic].noted[tp] = note
         return found
 
     def unreadable_reason(self, tp: TopicPartition) -> StopReason | None:
@@ -199,7 +210,7 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
         source: TopicPartition | None = None
         try:
             if is_other_kind(message.key()):
-                continue  # commit and assignment records may share a topic
+                continue  # notes of stops, and assignment records where they share the topic
             group, of_cluster, source = parse_key(message.key(), where)
             if (group, of_cluster) != (pipeline.group, cluster):
                 continue
@@ -213,6 +224,10 @@ def _fold(newest: Mapping[tuple[int, bytes | None], Message], pipeline: Pipeline
         commits.take(record.source, record)
     for tp in result.unreadable:
         result.positions.pop(tp, None)
+    noted = StopNotes()
+    for tp, note in notes_of(newest.values(), pipeline.group, cluster):
+        noted.take(tp, note)
+    result.noted = {tp: note for tp, note in noted.notes.items() if tp not in result.positions}
     return result
 
 
@@ -233,6 +248,28 @@ def records_of(messages: Iterable[Message], group: str, cluster: str) -> Iterato
             continue
         if (record.group, record.cluster) == (group, cluster):
             yield record
+
+
+def notes_of(messages: Iterable[Message], group: str, cluster: str) -> Iterator[tuple[TopicPartition, StopNote | None]]:
+    """Picks the notes of one group and source cluster on stops without a position; None: it is stopped no more.
+
+    It skips notes that cannot be read: no position is lost with one.
+
+    Args:
+        messages: Messages of the commit topic, in the order of the log.
+        group: Identity of the progress.
+        cluster: Source cluster id.
+    """
+    for message in messages:
+        if not is_note(message.key()):
+            continue
+        where = f"{message.topic()}-{message.partition()}@{message.offset()}"
+        try:
+            *identity, source = parse_note_key(message.key(), where)
+            if identity == [group, cluster]:
+                yield source, StopNote.parse(message.key(), message.value(), where) if message.value() else None
+        except ValueError as error:
+            log.debug("the note of a stop is ignored: %s", error)
 
 
 def _unreadable(pipeline: Pipeline, result: CommitLog, source: TopicPartition | None, why: str, hint: str) -> None:

@@ -21,6 +21,7 @@ from k2k_assets.control.assignment_writing import new_instance
 from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.control.stop_notes import note_key
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
 from k2k_assets.coordination import fencing_rules
 from k2k_assets.coordination.announce import announce
@@ -222,6 +223,8 @@ class _Writer:
             key = record.key_bytes()
             partition = commit_partition(pipeline, key, counts[commits])
             self._sink.write_control(commits, partition, key, record.value_bytes())
+            if one.facts.noted is not None:
+                self._sink.write_control(commits, partition, note_key(pipeline.group, cluster, record.source), None)
             mapping = mapping_record(one, pipeline, cluster, request, self._generation, time)
             if mapping is not None and mappings in counts:
                 key = mapping.key_bytes()

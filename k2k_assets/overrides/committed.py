@@ -64,7 +64,7 @@ def committed(pipeline: Pipeline, source: Cluster, target: Cluster) -> Committed
     """
     cluster, target_cluster = source.cluster_id(), target.cluster_id()
     log = read_commit_log(pipeline, cluster, target)
-    known = sorted({*log.positions, *log.unreadable})
+    known = sorted({*log.positions, *log.unreadable, *log.noted})
     there = source.describe_async({tp.topic for tp in known}, partly=True)()
     existing = [tp for tp in known if tp.topic in there and tp.partition < there[tp.topic].partitions]
     ends = ends_of_each_topic(source, existing, pipeline.readable_end).offsets

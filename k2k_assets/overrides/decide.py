@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.overrides.request import Request, Where
@@ -38,6 +39,7 @@ class PartitionFacts:
             from there on than were copied. None if it was not, or if that is not known.
         is_log_unknown: Whether nobody could tell up to where the log is the one that was copied.
         lost_from: First source offset whose copy the target has lost, where it was truncated; else None.
+        noted: Why the partition is stopped, if it has no position and that is noted; else None.
     """
 
     source: TopicPartition
@@ -53,6 +55,7 @@ class PartitionFacts:
     cut_off: int | None = None
     is_log_unknown: bool = False
     lost_from: int | None = None
+    noted: StopReason | None = None
 
     @property
     def new_source(self) -> bool:

@@ -59,6 +59,7 @@ class OffsetSnapshot:
             readable=self.readable[tp],
             end=self.ends[tp],
             target_end=target_end,
+            noted=note.reason if (note := log.noted.get(tp)) else None,
         )
 
 

@@ -66,7 +66,7 @@ def commit_record(
 def _stopped(facts: PartitionFacts) -> StopReason | None:
     if facts.unreadable:
         return PositionUnreadable(facts.source, facts.unreadable)
-    return facts.record.reason if facts.record else None
+    return facts.record.reason if facts.record else facts.noted
 
 
 def _target_end(facts: PartitionFacts, request: Request) -> int | None:

@@ -11,6 +11,7 @@ from k2k_assets.control.commit_log import CommitLog, read_commit_log
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.control.pauses import PauseReader
+from k2k_assets.control.stop_notes import StopNotes
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -45,6 +46,7 @@ class CopyReader:
         self._pipeline, self._source, self._target = pipeline, source, target
         self._history = CopyHistory()
         self._log = CommitLog()
+        self._notes = StopNotes()
         self._tail: CommitTail | None = None
         self._groups: MovedGroups | None = None
         self._groups_until = 0.0
@@ -91,9 +93,13 @@ class CopyReader:
         name = self._pipeline.coordination.commit.topic
         if self._tail is None and (topic := self._target.describe([name]).get(name)):
             cluster_id = self._source.cluster_id()
-            self._tail = CommitTail(self._pipeline, cluster_id, topic, self._target, self._history.apply)
+            self._tail = CommitTail(
+                self._pipeline, cluster_id, topic, self._target, self._history.apply, self._notes.take
+            )
             self._open.callback(self._tail.close)
             self._log = read_commit_log(self._pipeline, cluster_id, self._target)
+            for tp, note in self._log.noted.items():
+                self._notes.take(tp, note)
         if self._tail is not None:
             self._tail.read()
 
@@ -104,7 +110,8 @@ class CopyReader:
         return newest.records
 
     def _stopped(self, records: Mapping[TopicPartition, CommitRecord]) -> dict[TopicPartition, StopReason]:
-        found = {tp: record.reason for tp, record in records.items() if record.reason is not None}
+        found = {tp: note.reason for tp, note in self._notes.notes.items() if tp not in records}
+        found |= {tp: record.reason for tp, record in records.items() if record.reason is not None}
         for tp in self._log.unreadable:
             if reason := self._log.unreadable_reason(tp):
                 found[tp] = reason

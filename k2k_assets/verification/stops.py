@@ -1,7 +1,8 @@
 """Check: a topic is copied on. It fails while one of its partitions is stopped, by a run of Dagster or by `k2k`.
 
 The stop reason comes from the commit log: a slot that cannot go on with a partition releases it with its reason, which
-has the offsets and says what to do. A later commit or an override removes it.
+has the offsets and says what to do, and notes the reason where the partition has no position. A later commit or an
+override removes it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def check_copies_on(topic: str, log: CommitLog, seen: Stops | None = None, pause
     Args:
         topic: Source topic.
         log: The commit log, or what `CommitLog.by_topic` has of it, where many topics are checked.
-        seen: Stop reasons that a run has just reported; the log has none for partitions without a position.
+        seen: Stop reasons that a run has just reported, for when the log has none.
         paused: The topic's pause; None if it is not paused.
     """
-    known = {tp for tp in (*log.positions, *log.unreadable) if tp.topic == topic}
+    known = {tp for tp in (*log.positions, *log.unreadable, *log.noted) if tp.topic == topic}
     stopped = {tp: reason for tp, reason in log.stopped.items() if tp.topic == topic}
     counts = {"partitions": len(known), "stopped_partitions": len(stopped)}
     if not stopped:

@@ -27,6 +27,7 @@ from k2k_assets.control.mapping_records import (
     parse_key,
 )
 from k2k_assets.control.pause_records import Pause, pause_key, pause_value
+from k2k_assets.control.stop_notes import StopNote
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
@@ -69,6 +70,7 @@ OVERRIDE = replace(
     COMMIT, kind="override", pipeline=ODD, overridden=Overridden(ODD, None, None, None, None, None), log_start=4
 )
 STOPPED = Overridden("anna", "it \\was\\ gone", 3, "s", "t", Unclassified('of "old"', "later"))
+NOTE = StopNote("k2k.g", "c", TopicPartition(ODD, 7), "p", 16, 2, 1_700_000_000_000, Unclassified(ODD))
 MAPPING = MappingRecord(
     group="k2k.g",
     topic="orders",
@@ -168,6 +170,18 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"began":0,"overridden":{"by":"anna","why":"it \\\\was\\\\ gone","position":3,"sourceTopicId":"s",'
         b'"targetTopicId":"t","stopped":"of \\"old\\"","stop":{"code":"later","facts":{"text":"of \\"old\\"",'
         b'"notedCode":"later"}}}}',
+    ),
+    "stop note key": (
+        NOTE.key_bytes(),
+        b'{"kind":"stopped","group":"k2k.g","cluster":"c","topic":"' + ODD_JSON + b'","partition":7}',
+    ),
+    "stop note": (
+        NOTE.value_bytes(),
+        b'{"version":1,"pipeline":"p","generation":16,"slot":2,"time":1700000000000,"reason":"'
+        + ODD_JSON
+        + b'","stop":{"code":"unclassified","facts":{"text":"'
+        + ODD_JSON
+        + b'","notedCode":null}}}',
     ),
     "mapping key": (MAPPING.key_bytes(), b'{"group":"k2k.g","topic":"orders","partition":3}'),
     "mapping key, odd": (

@@ -77,7 +77,7 @@ class CopiedPositions:
     def _take(self, batch: Iterable[Message]) -> None:
         for message in batch:
             if is_other_kind(message.key()) or message.value() is None:
-                continue  # commit and assignment records may share a topic
+                continue  # notes of stops, and assignment records where they share the topic
             where = f"{message.topic()}-{message.partition()}@{message.offset()}"
             try:
                 group, cluster, _ = parse_key(message.key(), where)

@@ -72,7 +72,7 @@ def commit_log_asset(pipeline: Pipeline, names: AssetNames, upstream: dict[str, 
             lags = read_lags(pipeline, source, {tp: record.position for tp, record in log.positions.items()})
             positions = positions_of(log.positions, lags)
             table = write_commit_log(getattr(context.resources, names.resource).session(), pipeline, positions)
-        metadata = commit_log_metadata(positions, len(log.unreadable))
+        metadata = commit_log_metadata(positions, log.stopped_without_position)
         return dg.MaterializeResult(
             metadata={**metadata, keys.TABLE_PATH: dg.MetadataValue.path(str(table))},
             data_version=dg.DataVersion(commit_log_version(positions)),
@@ -86,12 +86,14 @@ def commit_log_version(positions: Sequence[PositionRow]) -> str:
     return routes_version((p.topic, p.partition, p.target_topic) for p in positions)
 
 
-def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most: int = keys.MOST_ROWS) -> keys.Metadata:
+def commit_log_metadata(
+    positions: Sequence[PositionRow], without_position: int, most: int = keys.MOST_ROWS
+) -> keys.Metadata:
     """The metadata of a commit log.
 
     Args:
         positions: Positions of all partitions.
-        unreadable: Number of partitions that are stopped because their position cannot be read.
+        without_position: Number of stopped partitions that have no position, or none that can be read.
         most: Most rows of the table: stopped partitions, then those with the most lag.
     """
     lag = total_lag(PartitionLag(p.position, p.source_end, p.seconds_behind) for p in positions)
@@ -103,7 +105,7 @@ def commit_log_metadata(positions: Sequence[PositionRow], unreadable: int, most:
         keys.LAG: lag.offsets,
         **({} if lag.seconds is None else {keys.SECONDS_BEHIND: round(lag.seconds, 3)}),
         keys.WORST: f"{worst.topic}-{worst.partition}" if worst and worst.lag else "none",
-        keys.STOPPED: sum(bool(p.stop_code) for p in positions) + unreadable,
+        keys.STOPPED: sum(bool(p.stop_code) for p in positions) + without_position,
         keys.PARTITIONS: f"{plural(len(positions), 'partition')} of {plural(topics, 'topic')}",
         keys.POSITIONS: keys.table(
             {name.replace("_", " "): kind for name, (kind, _) in _COLUMNS.items()}, map(_cells, shown)

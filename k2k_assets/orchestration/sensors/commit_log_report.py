@@ -29,7 +29,7 @@ def commit_log_report(
     at = {tp: record.position for tp, record in seen.log.positions.items()}
     lags = {tp: PartitionLag(position, ends.get(tp), None) for tp, position in at.items()}
     rows = positions_of(seen.log.positions, lags)
-    metadata = commit_log_metadata(rows, len(seen.log.unreadable), keys.MOST_ROWS_AGAIN)
+    metadata = commit_log_metadata(rows, seen.log.stopped_without_position, keys.MOST_ROWS_AGAIN)
     if metadata[keys.LAG]:
         # It would be that of the partitions without lag: the sensor reads no records, which would tell.
         metadata.pop(keys.SECONDS_BEHIND, None)

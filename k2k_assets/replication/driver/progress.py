@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from k2k_assets.control.commit_log import CommitLog, records_of
+from k2k_assets.control.commit_log import CommitLog, notes_of, records_of
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.control.pause_records import Pause
+from k2k_assets.control.stop_notes import StopNote, StopNotes
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.stops.commands import find_hanging_command
 from k2k_assets.core.stops.reason import StopReason
@@ -41,7 +42,7 @@ class PartitionProgress:
         runs: Runs written by this run.
         held_since: Since when an open source transaction blocks all further records, in monotonic seconds; None if
             none does.
-        stopped: Stop reason of the partition; None if it is not stopped.
+        stopped: Stop reason of the partition, by this run or since it began; None if it is not stopped.
         form: How its records were brought last, see `CommitRecord.form`; empty if none were.
     """
 
@@ -128,6 +129,8 @@ class ProgressReader:
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._own: list[OwnCommit] = []
+        self._notes = StopNotes()
+        self._own_notes: list[StopNote] = []
         self.follow(partitions)
         topic = await_topic(target, pipeline.coordination.commit.topic)
         ends = target.offsets([TopicPartition(topic.name, p) for p in range(topic.partitions)], "stable")
@@ -145,6 +148,11 @@ class ProgressReader:
         """The newest commit record of each partition, as far as it was read."""
         return self._newest.records
 
+    @property
+    def noted(self) -> Mapping[TopicPartition, StopNote]:
+        """Stopped partitions without a position, with the note of the stop, as far as it was read."""
+        return {tp: note for tp, note in self._notes.notes.items() if tp not in self.newest}
+
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
         """Follows these partitions too."""
         for tp in partitions:
@@ -155,6 +163,8 @@ class ProgressReader:
         for tp, record in commit_log.positions.items():
             self._take(record)
             self.starts.setdefault(tp, record.position)
+        for tp, note in commit_log.noted.items():
+            self._notes.take(tp, note)
 
     def counts_for(self, generation: int) -> None:
         """Counts the commits of this generation as commits of the run."""
@@ -176,8 +186,20 @@ class ProgressReader:
                 self.apply(record)
                 if counted.get((record.source, record.generation)) is record:
                     self._own.append(OwnCommit(record, before))
+            for source, note in notes_of(batch, *self._identity):
+                self._take_note(source, note)
         own, self._own = self._own, []
         return own
+
+    def new_stops(self) -> list[StopNote]:
+        """The stops of this run without a position that `read` has taken in since the last call; each once."""
+        stops, self._own_notes = self._own_notes, []
+        return stops
+
+    def _take_note(self, source: TopicPartition, note: StopNote | None) -> None:
+        is_new = self._notes.take(source, note)
+        if is_new and note is not None and note.generation in self._generations and source not in self.newest:
+            self._own_notes.append(note)
 
     def apply(self, record: CommitRecord) -> None:
         """Takes in one commit record."""
@@ -217,6 +239,7 @@ class ProgressReader:
 
     def _counted(self, tp: TopicPartition, progress: PartitionProgress) -> PartitionProgress:
         newest, counted = self.newest.get(tp), self._by_generation.records
+        said = newest or self._notes.notes.get(tp)
         mine = [counted[tp, g] for g in self._generations if (tp, g) in counted]
         return replace(
             progress,
@@ -224,9 +247,13 @@ class ProgressReader:
             records=sum(r.records for r in mine),
             bytes=sum(r.bytes_ for r in mine),
             runs=sum(r.runs for r in mine),
-            stopped=newest.reason if newest and newest.generation in self._generations else None,
+            stopped=said.reason if said and self._is_since_begin(said.generation) else None,
             form=newest.form if newest else "",
         )
+
+    def _is_since_begin(self, generation: int) -> bool:
+        """Whether a generation is of this run, or newer: a stop of an older one is only tried again."""
+        return bool(self._generations) and generation >= min(self._generations)
 
     def _progress(
         self, tp: TopicPartition, before: PartitionProgress, readable: int, high: int, now: float

@@ -39,16 +39,18 @@ class ReportedStops:
             generation: The generation whose slot has stopped it.
 
         Returns:
-            Whether no commit record tells of a stop of this partition.
+            Whether nothing in the commit topic tells it, or tells that it was put right since.
         """
-        newest = self.progress.newest.get(tp)
+        newest, note = self.progress.newest.get(tp), self.progress.noted.get(tp)
         self._stopped[tp] = _Stop(reason, generation, newest)
-        return newest is None or newest.reason is None
+        if newest is None:
+            return note is None or note.generation != generation
+        return newest.reason is None and newest.generation <= generation
 
     def would_stop_again(self) -> set[TopicPartition]:
-        """Partitions whose newest commit record has a stop reason, or is the same as when they were stopped."""
+        """Partitions that are stopped by the commit topic, or whose newest record there is that of when they were."""
         newest = self.progress.newest
-        recorded = {tp for tp, record in newest.items() if record.reason}
+        recorded = {*self.progress.noted, *(tp for tp, record in newest.items() if record.reason)}
         return recorded.union(tp for tp, stop in self._stopped.items() if newest.get(tp) == stop.newest)
 
     def still_stopped(self) -> dict[TopicPartition, StopReason]:

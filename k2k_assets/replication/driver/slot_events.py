@@ -44,6 +44,10 @@ class SlotEvents:
         """
         for commit in self._progress.read():
             self._tell_commit(commit)
+        for note in self._progress.new_stops():
+            if note.generation == self._generation:
+                self._tell_claim(note.source, note.slot)
+            self._listener(PartitionStopped(note.source, note.reason))
         self._tell_claims()
 
     def _tell_commit(self, commit: OwnCommit) -> None:

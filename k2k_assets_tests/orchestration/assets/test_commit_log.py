@@ -21,7 +21,7 @@ def _position(partition: int, lag: int | None, seconds: float | None, stop_code:
 def test_totals_and_the_worst_partition() -> None:
     shown = commit_log_metadata(
         [_position(0, 0, 0.0), _position(1, 7, 3.25), _position(2, 50, 1.0), _position(3, None, None, "gone")],
-        unreadable=1,
+        without_position=1,
         most=3,
     )
     assert (shown[keys.LAG], shown[keys.SECONDS_BEHIND], shown[keys.STOPPED]) == (57, 3.25, 2)
@@ -34,12 +34,12 @@ def test_totals_and_the_worst_partition() -> None:
 
 
 def test_a_copy_without_lag_has_no_worst_partition() -> None:
-    shown = commit_log_metadata([_position(0, 0, 0.0)], unreadable=0)
+    shown = commit_log_metadata([_position(0, 0, 0.0)], without_position=0)
     assert (shown[keys.LAG], shown[keys.SECONDS_BEHIND], shown[keys.WORST]) == (0, 0.0, "none")
 
 
 def test_nothing_copied_yet() -> None:
-    shown = commit_log_metadata([], unreadable=0)
+    shown = commit_log_metadata([], without_position=0)
     assert (shown[keys.LAG], shown[keys.WORST], shown[keys.PARTITIONS]) == (0, "none", "0 partitions of 0 topics")
     assert keys.SECONDS_BEHIND not in shown
 

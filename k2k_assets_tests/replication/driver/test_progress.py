@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord, Overridden
+from k2k_assets.control.stop_notes import StopNote
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.source_log import StartOutsideLog
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster_offsets import LedOffsets
@@ -105,6 +109,35 @@ def test_what_was_read_before_an_error_is_told_after_it(
         reader.read()
     assert [own.record for own in reader.read()] == [stopped]
     assert reader.read() == []
+
+
+def test_a_stop_without_a_position_is_shown_until_there_is_one(reader: ProgressReader, logs: list[FakeLog]) -> None:
+    def write(*notes: StopNote) -> None:
+        logs[-1].write(*((note.key_bytes(), note.value_bytes()) for note in notes))
+        reader.read()
+
+    def shown() -> StopReason | None:
+        return reader.current().partitions[P0].stopped
+
+    older = StopNote("k2k.g", CLUSTER, P0, "p", GENERATION - 1, 0, 0, StartOutsideLog(P0, 7, 0, 4))
+    own = replace(older, generation=GENERATION, reason=StartOutsideLog(P0, 9, 0, 4))
+    reader.begin(CommitLog(noted={P0: older}))
+    assert (shown(), dict(reader.noted)) == (None, {P0: older}), "it is tried again"
+    write(own, replace(own, group="other", source=P1), own)
+    assert (shown(), reader.new_stops(), reader.new_stops()) == (own.reason, [own], [])
+    reader.apply(mine(0, 1, kind="start"))
+    assert (shown(), dict(reader.noted)) == (None, {})
+    write(own)
+    assert (shown(), reader.new_stops()) == (None, []), "a position counts, whatever was noted"
+
+
+def test_a_stop_by_somebody_else_since_is_shown(reader: ProgressReader) -> None:
+    """A click that tries again, say: the partition is no more copied on than before."""
+    reader.apply(mine(60, 2, reason=SourceDeleted("t")))
+    reader.apply(commit_record(P0, 60, generation=GENERATION + 1, reason=SourceDeleted("t")))
+    assert reader.current().partitions[P0].stopped == SourceDeleted("t")
+    reader.apply(commit_record(P0, 60, generation=GENERATION + 2, kind="override"))
+    assert reader.current().partitions[P0].stopped is None
 
 
 def test_records_of_others_and_unreadable_ones_are_passed_over(reader: ProgressReader, logs: list[FakeLog]) -> None:

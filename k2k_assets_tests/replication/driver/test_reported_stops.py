@@ -26,8 +26,28 @@ def test_a_stop_is_told_at_the_end_unless_it_was_copied_on_since(record: Any, is
     """Also where the slots of a later generation ended before they could say it again."""
     tp = TopicPartition("t", 0)
     why = SourceDeleted("t")
-    progress: Any = SimpleNamespace(newest={})
+    progress: Any = SimpleNamespace(newest={}, noted={})
     stops = ReportedStops(progress)
     stops.add(tp, why, 3)
     progress.newest = {tp: record} if record else {}
     assert stops.still_stopped() == ({tp: why} if is_told else {})
+
+
+def test_a_stop_that_was_noted_is_told_already_and_would_come_again() -> None:
+    tp, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    why = SourceDeleted("t")
+    progress: Any = SimpleNamespace(newest={}, noted={tp: SimpleNamespace(generation=3)})
+    stops = ReportedStops(progress)
+    assert stops.would_stop_again() == {tp}
+    assert not stops.add(tp, why, 3)
+    assert stops.add(tp, why, 4), "that note is of an earlier generation"
+    assert stops.add(other, why, 3)
+    assert stops.would_stop_again() == {tp, other}
+
+
+@pytest.mark.parametrize(("generation", "is_news"), [(3, True), (4, False)], ids=["before", "put right since"])
+def test_a_stop_that_was_put_right_while_its_slot_worked_on_is_no_news(generation: int, is_news: bool) -> None:
+    tp = TopicPartition("t", 0)
+    record = SimpleNamespace(reason=None, generation=generation)
+    progress: Any = SimpleNamespace(newest={tp: record}, noted={})
+    assert ReportedStops(progress).add(tp, SourceDeleted("t"), 3) is is_news

@@ -29,7 +29,7 @@ class FakeLog:
         """Makes a batch of records: keys and values."""
         tp = tp or min(self.reached)
         first = self.reached[tp] + sum(len(batch) for batch in self._batches)
-        self._batches.append([_message(tp, first + at, *record) for at, record in enumerate(records)])
+        self._batches.append([message(tp, first + at, *record) for at, record in enumerate(records)])
 
     def poll(self, _: float) -> list[Any]:
         if self.fails:
@@ -64,7 +64,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> list[FakeLog]:
     return made
 
 
-def _message(tp: TopicPartition, offset: int, key: bytes | None, value: bytes | None) -> Any:
+def message(tp: TopicPartition, offset: int, key: bytes | None, value: bytes | None) -> Any:
+    """A record as a consumer returns it."""
     found = {"topic": tp.topic, "partition": tp.partition, "offset": offset, "key": key, "value": value}
     return SimpleNamespace(**{name: partial(_given, what) for name, what in found.items()})
 

@@ -42,6 +42,7 @@ class CopyVerdicts:
     stopped: dict[TopicPartition, tuple[StopReason, int]] = field(default_factory=dict)
     paused: Mapping[str, Pause] = field(default_factory=dict)
     _turned: set[str] = field(default_factory=set)
+    _shown_stopped: set[TopicPartition] = field(default_factory=set)
     _topics: AbstractSet[str] = frozenset()
 
     def stop(self, tp: TopicPartition, reason: StopReason, position: int) -> None:
@@ -67,16 +68,22 @@ class CopyVerdicts:
         self._report_turned()
 
     def _note_recovered(self, progress: Progress) -> None:
-        """An override by hand, or a click, lets a partition be copied on."""
-        recovered = [
-            tp
-            for tp, (_, position) in self.stopped.items()
-            if (now := progress.partitions.get(tp)) is not None and now.stopped is None and now.position != position
-        ]
+        """An override by hand, or a click, lets a partition be copied on, perhaps at the position where it stopped.
+
+        The progress may not have shown the stop yet: then only a position that has changed tells.
+        """
+        recovered = []
+        for tp, (_, position) in self.stopped.items():
+            now = progress.partitions.get(tp)
+            if now is not None and now.stopped is not None:
+                self._shown_stopped.add(tp)
+            elif now is not None and (now.position != position or tp in self._shown_stopped):
+                recovered.append(tp)
         for tp in recovered:
             del self.stopped[tp]
+            self._shown_stopped.discard(tp)
             self._turned.add(tp.topic)
-            self.log(f"{tp} is copied on")
+            self.log(f"{tp} is not stopped any more")
 
     def _note_paused(self, paused: Mapping[str, Pause]) -> None:
         """A topic that was paused, or is resumed, is told of by its check and its next report."""

@@ -259,7 +259,7 @@ class SyncRun:
         key = self.names.commit_log_key
         rows = positions_of(log.positions, lags)
         inputs = {self.names.topic_key(topic): version for topic, version in self._versions.items()}
-        shown = commit_log_metadata(rows, len(log.unreadable), keys.MOST_ROWS_AGAIN)
+        shown = commit_log_metadata(rows, log.stopped_without_position, keys.MOST_ROWS_AGAIN)
         tags = provenance_tags(commit_log_version(rows), None, inputs)
         self.sink.log_event(dg.AssetMaterialization(key, metadata=shown, tags=tags))
 

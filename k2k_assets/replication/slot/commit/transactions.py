@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from k2k_assets.control.commit_log import now_ms
-from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.commit_record import CommitRecord, Kind, key_bytes
 from k2k_assets.control.partitions import commit_partition, mapping_partition
+from k2k_assets.control.stop_notes import StopNote, note_key
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.folding import RunsByTarget, fold
@@ -101,6 +103,22 @@ class Transactions:
     def write_commit_record(self, record: CommitRecord) -> None:
         """Queues a commit record."""
         self._sink.write_control(*self._commit_control(record))
+
+    def write_note(self, source: TopicPartition, reason: StopReason) -> None:
+        """Queues the note that a partition without a position is stopped."""
+        plan, now = self._plan, now_ms(self._clock)
+        whose = self._pipeline.group, plan.cluster, source, self._pipeline.name
+        self._write_note(source, StopNote(*whose, plan.generation, plan.slot, now, reason).value_bytes())
+
+    def remove_note(self, source: TopicPartition) -> None:
+        """Queues the tombstone of such a note."""
+        self._write_note(source, None)
+
+    def _write_note(self, source: TopicPartition, value: bytes | None) -> None:
+        group, cluster = self._pipeline.group, self._plan.cluster
+        partition = commit_partition(self._pipeline, key_bytes(group, cluster, source), self._plan.control.commit)
+        topic = self._pipeline.coordination.commit.topic
+        self._sink.write_control(topic, partition, note_key(group, cluster, source), value)
 
     def _commit_record(self, state: PartitionState, kind: Kind) -> CommitRecord:
         sequence, now = self._memory.sequence, now_ms(self._clock)

@@ -77,7 +77,7 @@ class StartCommits:
         In at-least-once mode it also writes a start record for each released partition, because records of this slot
         may arrive late: a later owner must know that somebody has copied since the release. Where the epoch of a
         producer id was raised, it is committed before the first record under it. Stopped partitions are released with
-        their reason, at their position.
+        their reason, at their position. Of one without a position the stop is noted: a position may not be invented.
 
         Args:
             starts: Where the partitions begin.
@@ -86,10 +86,9 @@ class StartCommits:
             raised: The partitions whose states have a new producer id or epoch.
 
         Returns:
-            The partitions that are stopped, as their newest commit records say now.
+            The partitions that are stopped, as the commit topic says now.
         """
-        to_note = self._memory.stopped.to_note()
-        stopped = {tp: reason for tp, reason in to_note.items() if tp in commit_log.positions and tp in held}
+        stopped = {tp: reason for tp, reason in self._memory.stopped.to_note().items() if tp in held}
         starting = [*starts.fresh, *self._again(starts.states, commit_log, raised)]
         if not (starting or stopped):
             return ()
@@ -97,9 +96,14 @@ class StartCommits:
         self._memory.sequence += 1
         for state in starting:
             self._transactions.write_commit(state, "start")
+            if state.plan.source in commit_log.noted:
+                self._transactions.remove_note(state.plan.source)
         for tp, reason in stopped.items():
+            record = commit_log.positions.get(tp)
+            if record is None:
+                self._transactions.write_note(tp, reason)
+                continue
             # The record keeps the topic ids of the log, so that the next run stops for the same reason.
-            record = commit_log.positions[tp]
             self._transactions.write_commit_record(
                 stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
             )

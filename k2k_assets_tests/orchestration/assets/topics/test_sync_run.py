@@ -238,21 +238,25 @@ def test_a_topic_is_synced_where_it_has_come_as_far_as_its_source_was_seen_to_be
         assert fixture.is_log_synced()
 
 
-def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture) -> None:
+@pytest.mark.parametrize("to", [6, 5], ids=["copied on", "put right where it is"])
+def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture, to: int) -> None:
+    at = TopicPartition("a.b", 0)
+    fixture.log = CommitLog({at: commit_record(at, position=5)})
     run = fixture.run()
     run.see(progress(5, 5))
     why = SourceDeleted("a.b")
     for _ in range(2):
         run.see(PartitionStopped(TopicPartition("a.b", 0), why))
-    (failed,) = fixture.checks
+    (_, failed) = fixture.checks
     assert (failed.asset_key, failed.passed) == (fixture.names.topic_key("a.b"), False)
     assert sum("a.b-0 is stopped: [source-deleted]" in line for line in fixture.lines) == 1
-    run.see(progress(5, 9, stopped=why))
     run.see(progress(5, 9))
-    assert len(fixture.checks) == 1, "it has not moved"
-    run.see(progress(6, 9))
-    assert len(fixture.checks) == 2
-    assert "a.b-0 is copied on" in fixture.lines
+    assert len(fixture.checks) == 2, "the progress may be older than the stop"
+    run.see(progress(5, 9, stopped=why))
+    assert "a.b-0 is not stopped any more" not in fixture.lines
+    run.see(progress(to, 9))
+    assert [check.passed for check in fixture.checks] == [True, False, True]
+    assert "a.b-0 is not stopped any more" in fixture.lines
 
 
 def test_the_stop_of_a_topic_that_appeared_since_is_told_too(fixture: Fixture) -> None:

@@ -17,6 +17,7 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.control.pause_records import Pause
+from k2k_assets.control.stop_notes import StopNote, is_note, parse_note_key
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -143,8 +144,13 @@ class Harness:
 
     def commits(self, transaction: Transaction, kind: str | None = None) -> list[CommitRecord]:
         topic = self.plan.pipeline.coordination.commit.topic
-        found = [CommitRecord.parse(c.key, c.value, "") for c in transaction.to(topic)]
+        found = [CommitRecord.parse(c.key, c.value, "") for c in transaction.to(topic) if not is_note(c.key)]
         return [record for record in found if kind in (None, record.kind)]
+
+    def notes(self, transaction: Transaction) -> dict[TopicPartition, StopNote | None]:
+        """The notes of stops in a transaction; None: a tombstone."""
+        written = [c for c in transaction.to(self.plan.pipeline.coordination.commit.topic) if is_note(c.key)]
+        return {parse_note_key(c.key, "")[-1]: StopNote.parse(c.key, c.value, "") if c.value else None for c in written}
 
     def mappings(self, transaction: Transaction) -> list[MappingRecord]:
         return [MappingRecord.parse(c.key, c.value) for c in transaction.to(self.plan.pipeline.offset_mapping.topic)]

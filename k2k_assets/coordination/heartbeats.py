@@ -1,4 +1,4 @@
-"""Writes the heartbeats of mappers and of Dagster runs; the sensors that request runs rely on them.
+"""Writes the heartbeats of mappers, of Dagster runs, and of instances without slots; the sensors rely on them.
 
 Slots write their own, fenced, in `replication/slot/start/slot_claims.py`.
 """
@@ -11,11 +11,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from k2k_assets.control.assignment_records import heartbeat_key, time_value
 from k2k_assets.control.assignment_writing import AssignmentWriter
+from k2k_assets.control.commit_log import now_ms
 from k2k_assets.coordination.liveness import heartbeat_interval_seconds
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.coordination")
+
+# In the place of the number of a slot: the instance itself.
+_NO_SLOT = -1
 
 Beat = Callable[[], tuple[bytes, bytes] | None]
 """Makes the next heartbeat: key and value of the record; None if that has to wait. The key is always the same."""
@@ -72,3 +77,16 @@ class Heartbeats:
             if not self._is_told:
                 log.warning("no heartbeat could be written: %s", error)
             self._is_told = True
+
+
+def instance_heartbeats(pipeline: Pipeline, generation: int) -> Heartbeats:
+    """The heartbeats of an instance that stands by without slots, because all that it would copy is stopped.
+
+    It is there for its partitions all the same, so sensors must not ask for another one.
+
+    Args:
+        pipeline: The pipeline.
+        generation: Its newest generation.
+    """
+    key = heartbeat_key(pipeline.group, generation, _NO_SLOT)
+    return Heartbeats(pipeline, lambda: (key, time_value(now_ms())), leaves_none=True)

@@ -152,6 +152,24 @@ class Peers:
         claimed, own = self._tail.state.claimed, max(self._own, default=-1)
         return {tp for tp, topic_id in partitions.items() if claimed.get((topic_id, tp.partition), (-1, -1))[0] > own}
 
+    def taken_over(self, partitions: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+        """The partitions that newer continuous instances have claimed, even if they have released them, with these.
+
+        A run with an end, or an override, takes partitions for a moment only.
+
+        Args:
+            partitions: Source topic id of each partition.
+        """
+        state = self._tail.state
+        claimed = {tp: state.claimed.get((i, tp.partition), (-1, -1))[0] for tp, i in partitions.items()}
+        return {
+            tp: state.describe(generation)
+            for tp, generation in claimed.items()
+            if generation > max(self._own, default=-1)
+            and (instance := state.instances.get(generation)) is not None
+            and instance.continuous
+        }
+
     @property
     def changing(self) -> bool:
         """Whether another instance is about to claim, or is ending and has not released all its partitions.

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.control.assignment_records import Claim, heartbeat_key, stop_key, stop_value
+from k2k_assets.control.assignment_records import (
+    Claim,
+    InstanceRecord,
+    heartbeat_key,
+    instance_key,
+    instance_value,
+    stop_key,
+    stop_value,
+)
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.coordination import peers as module
 from k2k_assets.coordination.fencing_rules import transactional_id
@@ -145,3 +153,19 @@ def test_what_may_be_fenced_beforehand(tail: Any, peers: Peers) -> None:
     assert peers.dead() == {(5, 0)}, "what an earlier own generation left, nobody else will release"
     held(0, 10)
     assert peers.left_behind(1) == {own[1]}, "somebody newer uses the first"
+
+
+def test_newer_continuous_instances_have_taken_over_what_they_have_claimed(tail: Any, peers: Peers) -> None:
+    """Also what they have released since, because it is stopped; a run with an end, or an override, is gone soon."""
+    peers.draw_generation(ANYBODY)
+    for generation, continuous in ((4, True), (7, False), (8, True)):
+        record = InstanceRecord(f"i{generation}", "p", 1, "cid", "host", 1, 0, continuous)
+        key = instance_key("k2k.g", record.instance)
+        tail.state.apply("k2k.g", generation, key, instance_value(record))
+    claimed(tail, OURS, 4, released=True)
+    claimed(tail, OTHER, 7, released=False)
+    assert peers.taken_over(TOPIC_IDS) == {}
+    claimed(tail, OURS, 8, released=True)
+    assert peers.taken_over(TOPIC_IDS) == {OURS: "pipeline p on host, process 1 (generation 8)"}
+    peers.draw_generation(ANYBODY)
+    assert peers.taken_over(TOPIC_IDS) == {}

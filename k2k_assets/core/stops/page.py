@@ -31,13 +31,14 @@ This page is generated from `k2k_assets/core/stops/reasons/` and `k2k_assets/cor
 
 - In the log, and in the summary of `k2k start`, which ends with exit code 5: `orders-0: [records-deleted] records 3 to
   7 were deleted ...`. The same text is in the termination log.
-- In Dagster: the run fails and names topic, code, reason and what to do; the other topics are materialized. The table
-  `k2k/stopped` of the failure and the table of `commit_log` have a column `stop code`. The check `copies_on` of the
-  topic fails, and stays so until the topic goes on. It reads the commit log, so it also shows what stopped in
-  `k2k start`; the replication sensor brings it up to date each tick. While nothing of a topic is committed yet, the
-  check warns: nothing is proven.
-- In the commit topic: the record that releases the partition holds the reason, the code and the facts
-  ([control-topics.md](control-topics.md)).
+- In Dagster: the check `copies_on` of the topic fails when it happens, while the run copies the others on, and stays
+  so until the topic goes on. It reads the commit log, so it also shows what stopped in `k2k start`; the replication
+  sensor brings it up to date each tick. A click that meets a stop fails, and names topic, code, reason and what to do;
+  the other topics are materialized. The table `k2k/stopped` of the failure and the table of `commit_log` have a column
+  `stop code`. While nothing of a topic is committed yet, and nothing has stopped it, the check warns: nothing is
+  proven.
+- In the commit topic: the record that releases the partition holds the reason, the code and the facts. Where the
+  partition has no position yet, a record of its own does ([control-topics.md](control-topics.md)).
 - In `k2k status`, with the command that goes on ([status.md](status.md)), and in `k2k-tool describe`, on any machine:
 
 ```sh
@@ -52,8 +53,13 @@ hand. `--json` prints the same as JSON. It changes nothing.
 
 ## Going on
 
-Each reason names the command. `FILE` in it is the pipeline file; the programs name it where they know it. Stop the
-pipeline first; the command refuses while an instance holds the partition.
+Each reason names the command. `FILE` in it is the pipeline file; the programs name it where they know it. An instance
+that runs has released what it stopped, and takes it up again within seconds of the command, also where all of its
+partitions are stopped: then it stands by. The command refuses while an instance holds another partition that it names:
+stop that instance first.
+
+Where the reason was put right elsewhere (a permission, a setting of a topic, the pipeline file), start again; a click
+on the topic does the same under Dagster.
 
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from k2k_assets.control.assignment_records import InstanceRecord
@@ -180,6 +180,11 @@ class Generations:
         self.progress.counts_for(self.number)
         return commit_log
 
+    def taken_over(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Those of some partitions that newer continuous instances have claimed, each with its instance."""
+        ids = self.snapshot.topic_ids
+        return self.peers.taken_over({tp: ids[tp] for tp in partitions if tp in ids})
+
     def is_new_one_needed(self, copying: bool) -> bool:
         """Whether a new generation is needed: there are new or free partitions, or cores for another number of slots.
 
@@ -198,7 +203,7 @@ class Generations:
             self.progress.follow(new)
             self.takeover.appeared(new)
         try:
-            vacant = self.takeover.refresh(self.snapshot.topic_ids, self.stops.would_stop_again)
+            vacant = self.takeover.refresh(self.snapshot.topic_ids, self._would_stop_again)
         except K2KError as error:
             if isinstance(error, AssignmentTopicLost) and not copying:
                 raise  # an instance that copies ends only when it draws its next generation
@@ -209,6 +214,11 @@ class Generations:
         by_hand = self.progress.set_by_hand.items()
         mine = self.snapshot.topic_ids.keys() - self.takeover.waited_for if by_hand else ()
         return vacant or any(tp in mine and generation > self.number for tp, generation in by_hand)
+
+    def _would_stop_again(self) -> set[TopicPartition]:
+        """As `ReportedStops.would_stop_again`; a stop is committed before its partition is released, so it is read."""
+        self.slot_events.tell()
+        return self.stops.would_stop_again()
 
 
 def superseded_by_others(elsewhere: Mapping[TopicPartition, str]) -> Superseded:

@@ -3,7 +3,8 @@
 A generation is one job: its slots copy the partitions that no newer instance copies. The instance draws a new
 generation when the job failed, when the source has new topics or partitions, when partitions that others copied became
 free, or when Spark has got cores for another number of slots. A continuous instance without partitions stands by until
-then. The slots of the old generation commit and release before those of the new one claim.
+then, and so does one all of whose partitions are stopped, which copies on what somebody puts right. The slots of the
+old generation commit and release before those of the new one claim.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from dataclasses import replace
 from functools import partial
 
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.coordination.heartbeats import instance_heartbeats
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError, message_lines
+from k2k_assets.core.words import plural
 from k2k_assets.replication.driver.events import Ended, HandedOver, PartitionStopped, ProgressRead
 from k2k_assets.replication.driver.generations import LONGEST_PAUSE, Generations, superseded_by_others
 from k2k_assets.replication.driver.job import Job, Runner
@@ -89,7 +92,7 @@ class Instance:
             elif stop.is_set() or self._is_over(job, asked):
                 return self._outcome(time.monotonic() - started, stop.is_set())
             elif not asked and not job.superseded:
-                self._watch.stand_by(stop)
+                self._stand_by(job, stop)
                 if stop.is_set():
                     return self._outcome(time.monotonic() - started, stop.is_set())
 
@@ -102,10 +105,20 @@ class Instance:
         if asked or job.superseded:
             return False
         if isinstance(self._extent, Continuous):
-            return not job.superseded_by and not self._takeover.waited_for
+            return not (job.superseded_by or self._takeover.waited_for or job.has_stopped_all)
         if job.superseded_by:
             raise superseded_by_others(job.superseded_by)
         return True
+
+    def _stand_by(self, job: Job, stop: threading.Event) -> None:
+        """Waits until there is something to copy; with heartbeats where all is stopped, and others copy nothing."""
+        if job.has_stopped_all:
+            count = plural(len(job.partitions), "partition is", "partitions are")
+            log.warning("%s stopped, and none is left to copy: standing by until one is put right, or is new", count)
+            with instance_heartbeats(self._pipeline, self._generations.number):
+                if self._watch.stand_by(stop, job.partitions):
+                    return
+        self._watch.stand_by(stop)
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
         words = message_lines(failure)[0]

@@ -26,11 +26,13 @@ class Job:
     Attributes:
         done: Set when the job has ended.
         failure: The error of the runner, as for a killed worker or a lost executor.
+        partitions: The partitions to copy.
     """
 
     def __init__(self, runner: Runner, plans: Sequence[SlotPlan]) -> None:
         self.done = threading.Event()
         self.failure: Exception | None = None
+        self.partitions = frozenset(each.source for plan in plans for each in plan.partitions)
         self._results: list[SlotResult] = []
         if not plans:
             self.done.set()
@@ -46,6 +48,11 @@ class Job:
     def stopped(self) -> dict[TopicPartition, StopReason]:
         """Stopped partitions, with their reasons."""
         return {tp: reason for result in self._results for tp, reason in result.stopped.items()}
+
+    @property
+    def has_stopped_all(self) -> bool:
+        """Whether the slots have stopped all partitions."""
+        return bool(self.partitions) and self.partitions <= self.stopped.keys()
 
     @property
     def superseded_by(self) -> dict[TopicPartition, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from k2k_assets.control.assignment_writing import write_stop
 from k2k_assets.core.errors import K2KError
-from k2k_assets.replication.driver.events import ProgressRead
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.replication.driver.events import HandedOver, ProgressRead
 from k2k_assets.replication.driver.generations import Generations
 from k2k_assets.replication.driver.job import Job
 
@@ -56,11 +58,23 @@ class JobWatch:
         self._observe()
         return asked
 
-    def stand_by(self, stop: threading.Event) -> None:
-        """Waits until there is something to copy, or `stop` is set."""
+    def stand_by(self, stop: threading.Event, stopped: Set[TopicPartition] = frozenset()) -> bool:
+        """Waits until there is something to copy, or `stop` is set.
+
+        Args:
+            stop: Ends the wait.
+            stopped: Partitions that this instance has stopped, and that nobody else has taken over.
+
+        Returns:
+            False if newer instances have taken over all of these, which is told.
+        """
         while not stop.wait(_POLL_SECONDS) and not self.generations.is_new_one_needed(copying=False):
             self._read_progress()
             self._observe()
+            if stopped and stopped <= (taken := self.generations.taken_over(stopped)).keys():
+                self.generations.listener(HandedOver(taken, nothing_left=True))
+                return False
+        return True
 
     def ask_to_end(self, again: bool) -> None:
         """Writes the stop record; logs an error, after which the record may be there or not."""

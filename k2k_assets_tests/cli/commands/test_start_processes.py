@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, end_offsets, produce, read_all, topics, unique
@@ -242,6 +245,33 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
     assert len(copied) == 3, "nobody had to begin anew"
     assert min(copied) > 0
     assert [log.name for log in logs if "Traceback" in log.read_text()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_5_for_the_rest(
+    tmp_path: Path, clusters: KafkaSandbox
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("stopped"), PARTITIONS)
+    for partition in range(PARTITIONS):
+        produce(source, topic, [b"%d" % i for i in range(5)], partition)
+    begins = {"source": {"topic": [topic], "start": {topic: {0: 99, 1: 99}}}}
+    stages = [begins, {"sink": {"topic": "source", "partition": "source"}}]
+    path = write_pipeline(tmp_path, source, target, [topic], replication=stages, spark={"master": "local[2]"})
+    pipeline, log = load_pipeline([path]), tmp_path / "start.log"
+    with started("-f", path, log=log) as process:
+        await_words(process, log, "2 partitions are stopped, and none is left to copy: standing by")
+        with both_clusters(pipeline) as (of_source, of_target):
+            override(pipeline, of_source, of_target, Request((Wanted(topic, 0, "earliest"),), "a test"))
+        wait_until(lambda: len(read_all(target, topic)) == 5, 60, "it to be copied")
+        ensure_running(process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 5
+    said = log.read_text()
+    assert f"1 of 1 topic stopped:\n  {topic}: {topic}-1: [start-outside-log]" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.own_clusters

@@ -84,3 +84,21 @@ def test_a_lost_assignment_topic_ends_an_instance_that_stands_by() -> None:
     with pytest.raises(AssignmentTopicLost):
         generations.is_new_one_needed(copying=False)
     assert not generations.is_new_one_needed(copying=True), "its slots are not left alone"
+
+
+def test_a_stop_is_read_before_its_partition_is_taken_for_free() -> None:
+    """Its slot commits the stop and then releases the partition, both between two looks at the commit topic."""
+    tp = TopicPartition("t", 0)
+    generations = generations_on(SimpleNamespace(topic_ids={tp: "id"}), SimpleNamespace(refresh=lambda _: None))
+    progress: Any = generations.progress
+    progress.newest, progress.noted = {}, {}
+    taken: Any = generations.takeover
+    taken.refresh = lambda ids, stopped: bool(ids.keys() - stopped())
+    assert generations.is_new_one_needed(copying=False)
+
+    def read() -> list[Any]:
+        progress.newest = {tp: SimpleNamespace(reason="it is stopped")}
+        return []
+
+    progress.read = read
+    assert not generations.is_new_one_needed(copying=False)

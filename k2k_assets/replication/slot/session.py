@@ -179,11 +179,13 @@ class Session:
         self._states = starts.states
         self._committer.begin(self._states)
         self._other_topics.begin(self._states)
-        waiting = self._paused.partitions if self._waits_for_paused else ()
-        self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
         raised = self._raise_epochs(commit_log)
         commits = StartCommits(self._plan, self._memory, self._transactions, self._clock)
-        self._release_stopped(commits.write(starts, commit_log, held=self._slot_claims.partitions, raised=raised))
+        # Before partitions without a leader can end the session: what is stopped is told, however long they have none.
+        stopped = commits.write(starts, commit_log, held=self._slot_claims.partitions, raised=raised)
+        waiting = self._paused.partitions if self._waits_for_paused else ()
+        self._left_out.begin(starts.offline_partitions, [*self._states, *waiting])
+        self._release_stopped(stopped)
         if self._chain:
             self._chain.start(self._states)
         # Seek. The leader epoch makes the broker check that its log is still the same; a new client knows none itself.

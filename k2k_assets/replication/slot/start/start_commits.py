@@ -8,6 +8,7 @@ from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_log import CommitLog, now_ms
 from k2k_assets.core.clock import Clock
 from k2k_assets.core.errors import Superseded
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.partition_state import PartitionState, stopped_record
@@ -90,16 +91,17 @@ class StartCommits:
         """
         stopped = {tp: reason for tp, reason in self._memory.stopped.to_note().items() if tp in held}
         starting = [*starts.fresh, *self._again(starts.states, commit_log, raised)]
-        if not (starting or stopped):
-            return ()
+        new = [tp for tp, reason in stopped.items() if not self._is_told(tp, reason, commit_log)]
+        if not (starting or new):
+            return stopped
         self._transactions.begin()
         self._memory.sequence += 1
         for state in starting:
             self._transactions.write_commit(state, "start")
             if state.plan.source in commit_log.noted:
                 self._transactions.remove_note(state.plan.source)
-        for tp, reason in stopped.items():
-            record = commit_log.positions.get(tp)
+        for tp in new:
+            record, reason = commit_log.positions.get(tp), stopped[tp]
             if record is None:
                 self._transactions.write_note(tp, reason)
                 continue
@@ -109,6 +111,11 @@ class StartCommits:
             )
         self._transactions.commit()
         return stopped
+
+    def _is_told(self, tp: TopicPartition, reason: StopReason, commit_log: CommitLog) -> bool:
+        """Whether a session of this generation has committed a stop already."""
+        said = commit_log.positions.get(tp) or commit_log.noted.get(tp)
+        return said is not None and said.generation == self._plan.generation and said.reason == reason
 
     def _again(
         self, states: dict[TopicPartition, PartitionState], commit_log: CommitLog, raised: Collection[TopicPartition]

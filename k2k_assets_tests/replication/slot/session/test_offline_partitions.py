@@ -10,6 +10,8 @@ import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot.start import offline_partitions
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, U0, Harness, arrivals
@@ -75,3 +77,26 @@ def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any
     made.run()
     assert "its log was truncated" in render(made.memory.stopped.reasons[P1])
     assert reasons(made) == [made.memory.stopped.reasons[P1]]
+
+
+def test_what_is_stopped_is_told_once_though_nothing_else_has_a_leader(harness: Any) -> None:
+    """Each session ends for want of a leader, for hours perhaps, and the stop is no news to the next one."""
+    made: Harness = harness([], {P0: 2, P1: 9, U0: 3}, positions={P1: commit_record(P1, 5)}, extent=Continuous())
+    why = SourceDeleted("t")
+    for tp in (P0, P1):
+        made.memory.stopped.stop(tp, why)
+    made.clusters[1].offline_partitions.add(U0)
+
+    def told() -> list[tuple[TopicPartition, StopReason | None]]:
+        with pytest.raises(ClusterUnreachable, match="nothing else is to be copied than u-0"):
+            made.run()
+        written = [*made.sink.transactions]
+        made.sink.transactions.clear()
+        notes = {tp: note for t in written for tp, note in made.notes(t).items() if note}
+        records = {r.source: r for t in written for r in made.commits(t)}
+        made.commit_log.noted |= notes
+        made.commit_log.positions |= records
+        return [(tp, said.reason) for tp, said in (notes | records).items()]
+
+    assert told() == [(P0, why), (P1, why)]
+    assert told() == []

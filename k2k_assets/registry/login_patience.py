@@ -1,11 +1,14 @@
-"""Asks a registry again that refuses a login: it refuses good ones too while its own user directory restarts.
+"""Asks a registry again that refuses a login, or does not answer, and leaves it in peace in between.
+
+It refuses good logins too while its own user directory restarts:
 
 ```
  asked at    0    2    6    14   30 s       refused each time: believed, and the topic stops
              401  401  200                  not: goes on, and nothing was stopped
 ```
 
-Few times, because a user may be locked out after some wrong passwords.
+Few times, because a user may be locked out after some wrong passwords. One that does not answer costs seconds each
+time; so for a while all that need it are told at once that it does not.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ T = TypeVar("T")
 
 PAUSES = (2.0, 4.0, 8.0, 16.0)
 """Seconds before a registry that has refused is asked again."""
+_SILENT_SECONDS = 2.0
 # A refusal after so many quiet seconds has nothing to do with those before.
 _FORGOTTEN = 60.0
 
@@ -37,6 +41,8 @@ class LoginPatience:
         self._refusals = 0
         self._last = self._next = float("-inf")
         self._words = ""
+        self._silence = ""
+        self._silent_until = float("-inf")
 
     def ask(self, call: Callable[[], T]) -> T:
         """Asks a registry, unless it has to be left in peace for a while.
@@ -48,6 +54,8 @@ class LoginPatience:
         now = self._clock()
         if now < self._next:
             raise self._for_now(now)
+        if now < self._silent_until:
+            raise RegistryUnreachable(self._silence)
         if now - self._last > _FORGOTTEN:
             self._refusals = 0
         try:
@@ -61,6 +69,9 @@ class LoginPatience:
             self._refusals += 1
             self._words = str(refused)
             raise self._for_now(now) from None
+        except RegistryUnreachable as silent:
+            self._silence, self._silent_until = str(silent), self._clock() + _SILENT_SECONDS
+            raise
         self._refusals = 0
         return answer
 

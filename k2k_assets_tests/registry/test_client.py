@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,5 +184,6 @@ def test_addresses_without_logins(url: str, shown: str, login: str | None) -> No
 
 @pytest.mark.parametrize("addresses", [1, 2, 3])
 def test_a_request_is_over_within_eight_seconds_however_many_addresses_do_not_answer(addresses: int) -> None:
-    client = ConfluentRegistry("source", {"url": ",".join(["http://registry"] * addresses)}, {})._client._rest_client
+    client: Any = ConfluentRegistry("source", {"url": ",".join(["http://registry"] * addresses)}, {})._client
+    client = client._rest_client
     assert client.timeout * (client.max_retries + 1) * addresses == pytest.approx(8.0)

@@ -69,3 +69,21 @@ def test_what_does_not_pass_by_itself_is_believed_at_once() -> None:
     with pytest.raises(RegistryRefused):
         door.patience.ask(door.ask)
     assert door.asked == [0]
+
+
+def test_one_that_does_not_answer_is_not_asked_by_all_that_need_it() -> None:
+    """Each attempt costs seconds, in which a slot's transaction is open."""
+    clock, asked = FakeClock(0.0), list[float]()
+    patience = LoginPatience(clock.monotonic)
+
+    def ask() -> str:
+        asked.append(clock.now)
+        clock.advance(8.0)
+        raise RegistryUnreachable("the registry does not answer")
+
+    for _ in range(5):
+        with pytest.raises(RegistryUnreachable, match="the registry does not answer"):
+            patience.ask(ask)
+    assert asked == [0]
+    clock.advance(2.0)
+    assert patience.ask(lambda: "schema") == "schema"

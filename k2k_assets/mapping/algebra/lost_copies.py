@@ -75,11 +75,11 @@ def without_overlaid(covered: tuple[Covered, ...], tables: Tables) -> tuple[tupl
         # From where on later copies lie, behind each run but the last.
         later = np.minimum.accumulate(table.target_starts[:0:-1])[::-1]
         over = np.maximum(table.target_starts[:-1] + table.counts[:-1] - later, 0)
-        if not over.any():
-            continue
         gone = np.append(np.minimum(over, table.counts[:-1]), 0)
         ends = table.source_starts + table.counts
         which = np.flatnonzero(gone)
+        if not len(which):
+            continue
         # One gap reaches over all runs that follow and are lost as a whole.
         begins = (np.diff(which) > 1) | (gone < table.counts)[which[1:]]
         for of_one_cut in np.split(which, np.flatnonzero(begins) + 1):

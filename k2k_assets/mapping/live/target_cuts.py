@@ -18,6 +18,9 @@ from k2k_assets.mapping.algebra.partition_map import SourcePartition
 EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
 """By target partition an offset: the offset after the last committed record below it."""
 
+# Behind the end of any log.
+_NEVER = 2**62
+
 
 def told_by_stop(record: CommitRecord | None) -> dict[Target, int]:
     """Where the target of a source partition was cut, if its copy is stopped for that.
@@ -73,15 +76,13 @@ class TargetCuts:
         short = [
             (source, newest, target) for source, newest, target, end in doubtful if ends.get(_place(target), end) < end
         ]
-        known = {
-            target for _, cuts in seen.values() for target, cut in cuts.items() if cut <= ends.get(_place(target), -1)
-        }
-        cuts = self._cuts({_place(target): ends[_place(target)] for _, _, target in short if target not in known})
+        known = earliest(*(cuts for _, cuts in seen.values()))
+        new = {target for _, _, target in short if known.get(target, _NEVER) > ends[_place(target)]}
+        cuts = self._cuts({_place(target): ends[_place(target)] for target in new})
+        known |= {target: cuts[_place(target)] for target in new if _place(target) in cuts}
         for source, newest, target in short:
-            if _place(target) in cuts:
-                cut = cuts[_place(target)]
-                _, of_source = seen.setdefault(source, (newest, {}))
-                of_source[target] = min(cut, of_source.get(target, cut))
+            if target in known:
+                seen.setdefault(source, (newest, {}))[1][target] = known[target]
         self._seen = seen
 
     def of(self, source: SourcePartition, record: CommitRecord | None) -> Mapping[Target, int]:

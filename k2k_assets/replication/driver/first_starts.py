@@ -3,9 +3,9 @@
 Slots commit the start positions of their partitions one after the other. If the driver dies in between, some partitions
 have a position and others have none; the latter look like partitions that were added to the topic since, and these
 start at their beginning. So the driver notes the start positions of all partitions in the assignment topic before any
-slot starts, and removes the note when all partitions have a position. A topic that appeared while an instance ran
-begins at its beginning, which is noted too. A partition that has no leader at that time begins where a slot that first
-sees it finds the end of its log, or the time.
+slot starts, and removes the note when all partitions have a position. With `latest`, a topic that appeared while an
+instance ran begins at its beginning, which is noted too. A partition that has no leader at that time begins where a
+slot that first sees it finds the end of its log, or the time.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def hold_first_starts(
     unsettled = {topic for topic in dated if ids[topic] not in noted or pipeline.start_time_of(topic) is not None}
     new = [topic for topic in unsettled if all_is_known and topic not in known]
     partitions = [tp for tp in snapshot.partitions if tp.topic in new]
-    at_beginning = [tp for tp in partitions if tp.topic in appeared]
-    at_end = [tp for tp in partitions if tp.topic not in appeared]
+    # A topic that appears later has its end behind records that nobody has seen; a time counts for it as for others.
+    at_beginning = [tp for tp in partitions if tp.topic in appeared and pipeline.start_time_of(tp.topic) is None]
     starts, without_start = ends_of_each_topic(source, at_beginning, "earliest")
-    given, without_given = _given(pipeline, at_end, source)
+    given, without_given = _given(pipeline, [tp for tp in partitions if tp not in set(at_beginning)], source)
     first = starts | given | dict.fromkeys(without_start, 0) | dict.fromkeys(without_given, END_UNKNOWN)
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(snapshot.topics[topic][1]))

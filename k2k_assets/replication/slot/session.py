@@ -289,7 +289,7 @@ class Session:
         if not held:
             return
         now = self._clock.monotonic()  # asking the registry may have taken seconds
-        rest = [tp for tp in self._states if tp not in held]
+        rest = [tp for tp, state in self._states.items() if tp not in held and not self._is_copied(state)]
         if not self._held:
             self._held_until = now + _HELD_SECONDS
         if rest and now < self._held_until and held.keys() == self._held:
@@ -396,10 +396,14 @@ class Session:
                 self._committer.commit()
             self._slot_claims.heartbeat_if_due()
 
+    def _is_copied(self, state: PartitionState) -> bool:
+        """Whether a run with an end has copied a partition up to it."""
+        return isinstance(self._plan.extent, UntilCaughtUp) and state.committed >= state.plan.readable_end
+
     def _at_the_end(self, now: float) -> bool:
         extent = self._plan.extent
         if isinstance(extent, UntilCaughtUp):
-            return all(state.committed >= state.plan.readable_end for state in self._states.values())
+            return all(map(self._is_copied, self._states.values()))
         if isinstance(extent, Window):
             over = now - self._memory.started >= extent.duration.total_seconds()
             idle = now - self._intake.last_record >= extent.idle.total_seconds() and not self._intake.held

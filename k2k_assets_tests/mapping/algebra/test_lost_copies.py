@@ -11,7 +11,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, nowhere
 from k2k_assets.mapping.algebra.lost_copies import first_lost, without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.algebra.run_tables import end_of_read
+from k2k_assets.mapping.algebra.run_tables import end_of_read, joined
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets_tests.support.memory.offset_model import target
 
@@ -116,3 +116,11 @@ def test_copies_in_whose_places_later_ones_lie_tell_nothing(copies: list[tuple[i
 def test_what_was_left_out_lies_nowhere() -> None:
     tables = {nowhere("mask"): RunTable.of([Run(5, 5, 2), Run(0, 0, 1)])}
     assert without_overlaid((Covered(0, 9),), tables) == ((Covered(0, 9),), tables)
+
+
+def test_the_end_of_runs_on_disk_is_no_run_that_could_be_lost() -> None:
+    """Of the runs below source offset 6 only their end is known; the target was cut below it since."""
+    tables = {target(0): joined(end_of_read(6, 100), RunTable.of([Run(6, 40, 5)]))}
+    covered, kept = without_overlaid((Covered(6, 11),), tables)
+    answers = translate(PartitionMap(SOURCE, 0, covered, kept, log_start=0), target(0), np.arange(6, 11), 0, True)
+    assert answers.offsets.tolist() == [40, 41, 42, 43, 44]

@@ -74,3 +74,14 @@ def test_what_was_aborted_behind_the_cut_does_not_count() -> None:
     cuts = cuts_of(cluster)
     assert look(cuts, 1, copied=100, stable=46, end=46) == {HERE: 40}
     assert look(cuts, 1, copied=100, stable=60, end=60) == {HERE: 40}, "known already: nobody reads there again"
+
+
+def test_each_source_of_a_partition_learns_of_its_cut_when_its_mappings_are_read() -> None:
+    cluster: Any = Ends()
+    cluster.ends = {TopicPartition("t", 0): 50}
+    cuts = cuts_of(cluster)
+    first = SOURCE, InMemoryMapping(newest=Order(1, 1), ends={HERE: End(900, 100)})
+    second = SOURCE._replace(partition=1), InMemoryMapping(newest=Order(1, 1), ends={HERE: End(900, 90)})
+    cuts.look([first], {HERE: 50})
+    cuts.look([first, second], {HERE: 50})
+    assert [dict(cuts.of(source, None)) for source, _ in (first, second)] == [{HERE: 50}] * 2

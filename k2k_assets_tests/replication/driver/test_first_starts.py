@@ -114,7 +114,9 @@ def test_a_time_is_noted_so_that_a_partition_that_is_added_begins_at_its_beginni
     assert harness.begin({P0}) == {P0: 75, P1: END_UNKNOWN}
     harness.begin({P0, P1})
     assert harness.begin({P0, P1}) == {}
-    assert Harness(tmp_path, monkeypatch, "earliest", at=5).begin(appeared={"t"}) == {P0: 40, P1: 40}
+    harness = Harness(tmp_path, monkeypatch, "earliest", at=5)
+    harness.at_times = {(P0, 5): 70}
+    assert harness.begin(appeared={"t"}) == {P0: 70, P1: 100}, "a time counts for a topic that appears, too"
     assert Harness(tmp_path, monkeypatch, "earliest", at=5).begin(all_is_known=False) == {}
 
 

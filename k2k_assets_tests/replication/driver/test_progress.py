@@ -247,10 +247,10 @@ def test_a_topic_that_may_not_be_seen_any_more_hides_no_other(
 ) -> None:
     everything = source.led_offsets
 
-    def led_offsets(partitions: Any, *rest: Any) -> LedOffsets:
+    def led_offsets(partitions: Any, *rest: Any, **more: Any) -> LedOffsets:
         if any(tp.topic == "hidden" for tp in partitions):
             raise Refused("it is hidden")
-        return everything(partitions, *rest)
+        return everything(partitions, *rest, **more)
 
     monkeypatch.setattr(source, "led_offsets", led_offsets)
     hidden = TopicPartition("hidden", 0)

@@ -17,6 +17,7 @@ from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 pytestmark = pytest.mark.integration
 
 _LOOKS: dict[str, Any] = {"transform": [{"pattern": ".*", "filter": {"not": {"value": "$", "equals": "none"}}}]}
+_SPREADS: dict[str, Any] = {"partition": "producer"}
 _COMPRESSES: dict[str, Any] = {"producer": {"compression.type": "zstd"}}
 
 
@@ -28,6 +29,7 @@ _COMPRESSES: dict[str, Any] = {"producer": {"compression.type": "zstd"}}
         pytest.param("records", {}, True, id="records: packed wrong"),
         pytest.param("batches", {}, False, id="batches"),
         pytest.param("batches", _LOOKS, True, id="batches: found by a stage"),
+        pytest.param("batches", _SPREADS, True, id="batches: found where the key chooses the partition"),
         pytest.param("batches", _COMPRESSES, True, id="batches: found as they are packed anew"),
     ],
 )

@@ -15,10 +15,10 @@ class FakeCluster:
 
     Args:
         topics: Topic ids and partition counts.
-        starts: Log starts; 0 for the others.
+        starts: Log starts; `end` for the others.
         ends: High watermarks; `end` for the others.
         epochs: Leader epochs; none for the others.
-        end: High watermark and last stable offset of all other partitions.
+        end: Log start, high watermark and last stable offset of all other partitions: nothing is left in them.
 
     Attributes:
         offline_partitions: Partitions that have no leader.
@@ -35,7 +35,7 @@ class FakeCluster:
         epochs: Mapping[TopicPartition, int] | None = None,
         end: int = 0,
     ) -> None:
-        self._others = {"earliest": 0, "latest": end, "stable": end}
+        self._end = end
         self.topics = dict(topics)
         self.offline_partitions: set[TopicPartition] = set()
         self.at_times: dict[tuple[TopicPartition, int], int] = {}
@@ -52,11 +52,11 @@ class FakeCluster:
         asked = set(partitions)
         if missing := self._missing(asked):
             raise NoLeader("fake cluster", missing)
-        return {tp: self._offsets[which].get(tp, self._others[which]) for tp in asked}
+        return {tp: self._offsets[which].get(tp, self._end) for tp in asked}
 
     def led_offsets(self, partitions: Iterable[TopicPartition], which: str, patience: float = 0) -> LedOffsets:
         asked = set(partitions)
-        led = {tp: self._offsets[which].get(tp, self._others[which]) for tp in asked - self.offline_partitions}
+        led = {tp: self._offsets[which].get(tp, self._end) for tp in asked - self.offline_partitions}
         return LedOffsets(led, reasons("fake cluster", self._missing(asked)))
 
     def led_offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int, patience: float = 0) -> LedOffsets:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.target_log import ForeignRecords, TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
@@ -120,8 +121,7 @@ class TargetChain:
 
     def _gap(self, source: TopicPartition, target: TopicPartition, start: int, end: int, before: bool) -> None:
         if end < start:
-            cut = self._ends_of_committed({target: end})[target] if self._markers else end
-            raise ForeignWriter(source, TargetTruncated(source, target, start, cut))
+            raise ForeignWriter(source, TargetTruncated(source, target, start, self._cut(target, end)))
         if before and source not in self._unmarked:
             start -= self._markers  # a foreign record may lie right behind our last record, before our marker
         found = self._read_back(target, start, end, before)
@@ -135,6 +135,16 @@ class TargetChain:
             "%s: %s at %s offsets %d to %d %s not written by this pipeline%s", source, plural(found, "record"), target,
             start, end - 1, "was" if found == 1 else "were", late,
         )  # fmt: skip
+
+    def _cut(self, target: TopicPartition, end: int) -> int:
+        """Where a truncated target was cut; where it got the next copy, if what lies before cannot be read now."""
+        if not self._markers:
+            return end
+        try:
+            return self._ends_of_committed({target: end})[target]
+        except ClusterUnreachable as error:  # the stop must not be lost: what was tried makes the target long again
+            log.warning("%s: where it was truncated is not known exactly: %s", target, error)
+            return end
 
 
 def _pieces(delivery: Delivery) -> list[tuple[int, int, int]]:

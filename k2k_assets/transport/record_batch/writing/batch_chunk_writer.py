@@ -43,6 +43,8 @@ class BatchChunkWriter(ABC):
         """The number of partitions of a topic."""
 
     def write(self, chunk: Chunk) -> Sent:
+        if chunk.target_partition is None:
+            chunk.columns()  # decoded for its keys, it may end before a batch that cannot be read
         pending = PendingChunk(Sent(chunk))
         self._queue(chunk, pending)
         self._pending.append(pending)  # not before: of a chunk that cannot be read nothing was queued

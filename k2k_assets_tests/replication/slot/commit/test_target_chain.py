@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
@@ -127,6 +128,16 @@ def test_a_target_that_went_back_was_truncated() -> None:
     own = chain([])
     own.start(states({SOURCE: (0, 10)}))
     with pytest.raises(ForeignWriter, match=r"t-0 went back from offset 11 to 3: it was truncated"):
+        own.follow([stretch(4, 1)])
+
+
+def test_a_stop_is_not_lost_where_the_cut_cannot_be_read() -> None:
+    def away(_: object) -> dict[TopicPartition, int]:
+        raise ClusterUnreachable("the target does not answer")
+
+    own = TargetChain(fail=True, markers=1, read_back=lambda *_: 0, ends_of_committed=away)
+    own.start(states({SOURCE: (0, 10)}))
+    with pytest.raises(ForeignWriter, match=r"t-0 went back from offset 11 to 4: it was truncated"):
         own.follow([stretch(4, 1)])
 
 

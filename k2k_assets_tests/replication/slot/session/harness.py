@@ -122,7 +122,10 @@ class Harness:
         arriving = [a._replace(at=clock.now + a.at) for a in arrivals]
         self.source = FakeSource(clock, arriving, ends, poll_seconds, whole_batches=capabilities.keeps_batches)
         self.sink = FakeSink(clock, fail_at_commit, foresees, raises=raises)
-        self.clusters = (FakeCluster(TOPICS["s"], starts=starts, ends=ends), FakeCluster(TOPICS["t"], end=10**6))
+        self.clusters = (
+            FakeCluster(TOPICS["s"], starts=starts, ends=ends),
+            FakeCluster(TOPICS["t"], end=10**6),
+        )
         self.tail = FakeTail(clock, clock.now + stop_at, clock.now + newer_at, newer_of)
         clusters, tail = cast("tuple[Cluster, Cluster]", self.clusters), cast("AssignmentTail", self.tail)
         stages = *first_stages, *stages_of(pipeline, self.plan.cluster, self.plan.target_cluster)

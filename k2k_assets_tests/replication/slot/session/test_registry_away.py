@@ -9,7 +9,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.registry.schemas import RegistryUnreachable
-from k2k_assets.replication.extent import Continuous, Window
+from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, U0, Harness, arrivals
 from k2k_assets_tests.support.memory.clock import FakeClock
@@ -87,3 +87,13 @@ def test_a_window_does_not_end_as_idle_while_records_wait(harness: Any) -> None:
     extent = Window(HOUR, HOUR / 3600)
     made = harness(arrivals(0, 1), {P0: 2}, extent=extent, first_stages=[needing(P0, 0)])
     away(made)
+
+
+def test_a_run_with_an_end_copies_no_more_of_others_than_that(harness: Any) -> None:
+    """Else the traffic of another topic would be progress, and the run would wait for the registry without end."""
+    later = [Arrival(1.0 + n, U0, 1 + n) for n in range(8)]
+    records = [*arrivals(0, 1), *arrivals(0, source=U0), *later]
+    made = harness(records, {P0: 2, U0: 1}, extent=UntilCaughtUp(), first_stages=[needing(P0, 0)])
+    away(made)
+    assert positions(made) == {U0: 1}
+    assert made.clock.now - made.began < 2

@@ -72,7 +72,10 @@ def resolve(
     )
     topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
     target = FakeCluster(
-        {plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics}, ends=target_ends, end=10**6
+        {plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics},
+        ends=target_ends,
+        end=10**6,
+        stable_end=0,
     )
     source.offline_partitions.update(source_offline)
     source.at_times.update(at_times or {})
@@ -380,6 +383,23 @@ def test_a_target_that_ends_before_its_copies_was_truncated(
     starts = resolve(slot(tmp_path, P0, P1, mode=mode), log, target_ends={P0: end})
     assert starts.stopped == ({} if cut is None else {P0: TargetTruncated(P0, P0, 90, cut)})
     assert set(starts.states) == ({P0, P1} if cut is None else {P1})
+
+
+@pytest.mark.parametrize(
+    ("end", "committed", "aborted", "cut"),
+    [(91, 40, 50, None), (92, 90, 0, None), (150, 40, 50, 40), (150, 40, 0, None), (150, 90, 50, None)],
+)
+def test_a_session_that_could_not_note_that_copies_are_lost_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int, committed: int, aborted: int, cut: int | None
+) -> None:
+    """What it tried lies where the copies were. Where nothing lies there, retention or compaction has deleted them."""
+    monkeypatch.setattr(truncated_targets, "ends_of_committed", lambda *_: {P0: committed})
+    monkeypatch.setattr(truncated_targets, "count_records", lambda *_, **__: aborted)
+    log = CommitLog({P0: commit_record(P0, 100)})
+    starts = resolve(slot(tmp_path, P0, mode="enabled"), log, target_ends={P0: end})
+    assert starts.stopped == ({} if cut is None else {P0: TargetTruncated(P0, P0, 90, cut)})
+    accepted = CommitLog({P0: replace(commit_record(P0, 100), target_accepted=90)})
+    assert resolve(slot(tmp_path, P0, mode="enabled"), accepted, target_ends={P0: end}).stopped == {}
 
 
 def test_copies_that_are_lost_stay_so_whatever_else_happens(tmp_path: Path) -> None:

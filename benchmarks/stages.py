@@ -218,6 +218,9 @@ class _AnyRegistry:
     def register(self, subject: str, schema: Schema) -> int:
         return int(schema.text.strip('"')) + 1000
 
+    def id_of(self, subject: str, schema: Schema) -> int:
+        return self.register(subject, schema)
+
     def version_of(self, subject: str, schema: Schema) -> int:
         return 1
 

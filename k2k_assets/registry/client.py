@@ -113,7 +113,7 @@ class ConfluentRegistry:
     def register(self, subject: str, schema: Schema) -> int:
         try:
             if not self._registers:
-                return self._number(self._lookup(subject, schema).schema_id, subject)
+                return self.id_of(subject, schema)
             return self._register(subject, schema)
         except (SchemaNotFound, _Refusal) as error:
             raise SchemaRefused(subject, str(error)) from None
@@ -133,6 +133,9 @@ class ConfluentRegistry:
     def _register_once(self, subject: str, schema: Schema) -> int:
         asked, what = (_to_client(schema), self._normalizes), f"a schema of subject {subject}"
         return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
+
+    def id_of(self, subject: str, schema: Schema) -> int:
+        return self._number(self._lookup(subject, schema).schema_id, subject)
 
     def version_of(self, subject: str, schema: Schema) -> int:
         return self._number(self._lookup(subject, schema).version, subject)

@@ -9,6 +9,7 @@ from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.pipeline.clients.registry_properties import translate_registry
 from k2k_assets.pipeline.sections.schema_mapping import ALL_FACETS, Facet, facets_of
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.kept_schemas import KeptSchemas
 from k2k_assets.registry.schema_ids import SchemaIds
 
 
@@ -23,6 +24,13 @@ def open_registry(pipeline: Pipeline, cluster: ClusterRole) -> ConfluentRegistry
         registers=found.registers,
         normalizes=found.normalizes,
     )
+
+
+def open_kept_schemas(pipeline: Pipeline) -> KeptSchemas | None:
+    """How the target keeps the source's schemas, if it normalizes them; None: as they are."""
+    if not translate_registry(pipeline.registry("target").config).normalizes:
+        return None
+    return KeptSchemas(open_registry(pipeline, "target"), pipeline.routing.target_if_any)
 
 
 def open_schema_ids(pipeline: Pipeline) -> SchemaIds:

@@ -182,6 +182,10 @@ class _Announced:
         self._announce()
         return self._registry.register(subject, schema)
 
+    def id_of(self, subject: str, schema: Schema) -> int:
+        self._announce()
+        return self._registry.id_of(subject, schema)
+
     def version_of(self, subject: str, schema: Schema) -> int:
         self._announce()
         return self._registry.version_of(subject, schema)

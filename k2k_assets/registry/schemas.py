@@ -136,6 +136,14 @@ class Registry(Protocol):
         """
         ...
 
+    def id_of(self, subject: str, schema: Schema) -> int:
+        """The id under which a subject has a schema; registers nothing.
+
+        Raises:
+            SchemaNotFound: It has not.
+        """
+        ...
+
     def version_of(self, subject: str, schema: Schema) -> int:
         """As which version a subject has a schema.
 

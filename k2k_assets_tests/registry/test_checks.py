@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from k2k_assets.mapping.index import update_index
-from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
@@ -20,7 +21,7 @@ from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
-from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, write_pipeline
 from k2k_assets_tests.support.copies.schema_records import KINDS
 from k2k_assets_tests.support.spark.session import spark
 from k2k_assets_tests.verification.test_transformed import ensure_groups_are_exact
@@ -37,9 +38,16 @@ def topics(clusters: KafkaSandbox) -> list[str]:
     return [create_topic(clusters.source_servers, unique("orders")) for _ in KINDS]
 
 
-@pytest.fixture
-def pipeline(clusters: KafkaSandbox, registries: Registries, topics: list[str], mode: str, tmp_path: Path) -> Pipeline:
-    return make_pipeline(
+@pytest.fixture(params=[False, True], ids=["", "normalizing"])
+def pipeline(
+    request: pytest.FixtureRequest,
+    clusters: KafkaSandbox,
+    registries: Registries,
+    topics: list[str],
+    mode: str,
+    tmp_path: Path,
+) -> Pipeline:
+    file = write_pipeline(
         tmp_path,
         clusters.source_servers,
         clusters.target_servers,
@@ -48,6 +56,10 @@ def pipeline(clusters: KafkaSandbox, registries: Registries, topics: list[str], 
         registries=(registries[0].url, registries[1].url),
         index={"path": str(tmp_path / "index")},
     )
+    document = yaml.safe_load(file.read_text())
+    document["target"]["registry"]["config"]["normalize.schemas"] = request.param
+    file.write_text(yaml.safe_dump(document))
+    return load_pipeline([file])
 
 
 def verdicts(spark: SparkSession, pipeline: Pipeline) -> dict[str, Verdict]:

@@ -7,6 +7,7 @@ equal where its schema is the same, whatever its id, and neither the ids nor who
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.kafka.messages import Message
@@ -16,6 +17,9 @@ from k2k_assets.pipeline.sections.schema_mapping import Facet, facets_word
 from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
 
+if TYPE_CHECKING:
+    from k2k_assets.registry.kept_schemas import KeptSchemas
+
 Payload = bytes | None
 
 
@@ -24,16 +28,23 @@ class Payloads:
 
     Args:
         open_registry: Opens its registry. Nothing is asked of it while no facet has schemas.
+        open_kept: Opens what tells how the other side keeps this one's schemas; it opens None where it keeps them as
+            they are.
     """
 
-    def __init__(self, open_registry: Callable[[], Registry]) -> None:
-        self._open = open_registry
+    def __init__(
+        self, open_registry: Callable[[], Registry], open_kept: Callable[[], KeptSchemas | None] = lambda: None
+    ) -> None:
+        self._open, self._open_kept = open_registry, open_kept
         self._registry: Registry | None = None
+        self._kept: KeptSchemas | None = None
         self._digests: dict[bytes, bytes] = {}
 
-    def __reduce__(self) -> tuple[type[Payloads], tuple[Callable[[], Registry]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[Payloads], tuple[Callable[[], Registry], Callable[[], KeptSchemas | None]]]:
         """Spark's workers open clients of their own."""
-        return Payloads, (self._open,)
+        return Payloads, (self._open, self._open_kept)
 
     def of(self, message: Message, facets: str) -> tuple[Payload, Payload]:
         """A record's key and value.
@@ -66,8 +77,11 @@ class Payloads:
     def _digest(self, schema_id: int) -> bytes:
         from k2k_assets.registry.canonical import schema_digest
 
-        self._registry = self._registry or self._open()
+        if self._registry is None:
+            self._registry, self._kept = self._open(), self._open_kept()
         try:
+            if self._kept is not None:
+                return f"schema {self._kept.digest(self._registry, schema_id)} ".encode()
             return f"schema {schema_digest(self._registry, schema_id)} ".encode()
         except SchemaNotFound:
             return prefix_of(schema_id)  # bytes as they are: nobody can have mapped them
@@ -82,7 +96,14 @@ def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:
 
         return opened(pipeline, role)
 
-    return Payloads(open_registry)
+    def open_kept() -> KeptSchemas | None:
+        if role == "target":
+            return None
+        from k2k_assets.registry.of_pipeline import open_kept_schemas
+
+        return open_kept_schemas(pipeline)
+
+    return Payloads(open_registry, open_kept)
 
 
 def words_of(facets: Iterable[str]) -> list[str]:

@@ -13,9 +13,16 @@ class RegistryInMemory:
     Args:
         first_id: Of the first schema.
         takes: Whether a subject takes a schema.
+        normal: What becomes of a schema that is registered or looked up.
     """
 
-    def __init__(self, first_id: int, takes: Callable[[str, Schema], bool] = lambda subject, schema: True) -> None:
+    def __init__(
+        self,
+        first_id: int,
+        takes: Callable[[str, Schema], bool] = lambda subject, schema: True,
+        normal: Callable[[Schema], Schema] = lambda schema: schema,
+    ) -> None:
+        self._normal = normal
         self._next_id = first_id
         self._takes = takes
         self._ids: dict[Schema, int] = {}
@@ -46,6 +53,7 @@ class RegistryInMemory:
         return self.subjects[subject][version - 1]
 
     def register(self, subject: str, schema: Schema) -> int:
+        schema = self._normal(schema)
         versions = self.subjects.setdefault(subject, [])
         if schema not in versions:
             if not self._takes(subject, schema):
@@ -56,7 +64,12 @@ class RegistryInMemory:
             self._next_id += 1
         return self._ids[schema]
 
+    def id_of(self, subject: str, schema: Schema) -> int:
+        self.version_of(subject, schema)
+        return self._ids[self._normal(schema)]
+
     def version_of(self, subject: str, schema: Schema) -> int:
+        schema = self._normal(schema)
         versions = self.subjects.get(subject, [])
         if schema not in versions:
             raise SchemaNotFound(f"a schema of subject {subject}")

@@ -1,0 +1,65 @@
+"""The digest of a source's schema as a target keeps it that normalizes: with another text, which means the same.
+
+The target says itself under which id it has the source's text; what it has under that id is compared with the copy's.
+Nothing is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from k2k_assets.registry.canonical import schema_digest
+from k2k_assets.registry.schemas import Registry, Schema, SchemaNotFound, SubjectVersion
+
+
+class KeptSchemas:
+    """A target's registry that normalizes.
+
+    Args:
+        target: The registry.
+        target_topic: The target topic of a source topic; None if it has none.
+    """
+
+    def __init__(self, target: Registry, target_topic: Callable[[str], str | None]) -> None:
+        self._target = target
+        self._target_topic = target_topic
+
+    def digest(self, source: Registry, schema_id: int) -> str:
+        """As `schema_digest` of what the target has for a schema; of the schema itself if it has none.
+
+        Args:
+            source: The source's registry.
+            schema_id: Its id there.
+
+        Raises:
+            SchemaNotFound: The source's registry does not have it.
+            RegistryUnreachable: A registry does not answer.
+        """
+        schema = source.schema(schema_id)
+        for subject in self._subjects(source.places(schema_id)):
+            try:
+                return schema_digest(
+                    self._target, self._target.id_of(subject, self._with_target_references(source, schema))
+                )
+            except SchemaNotFound:
+                continue
+        return schema_digest(source, schema_id)
+
+    def _subjects(self, places: Iterable[SubjectVersion]) -> Iterator[str]:
+        """Where the target may have it: `orders-value` and `orders-shop.Order` are under its topic's name there."""
+        for subject, _ in places:
+            for at in (at for at, letter in enumerate(subject) if letter == "-"):
+                if topic := self._target_topic(subject[:at]):
+                    yield f"{topic}{subject[at:]}"
+            yield subject
+
+    def _with_target_references(self, source: Registry, schema: Schema) -> Schema:
+        references = tuple(
+            each._replace(
+                version=self._target.version_of(
+                    each.subject, self._with_target_references(source, source.version(each.subject, each.version))
+                )
+            )
+            for each in schema.references
+        )
+        return Schema(schema.kind, schema.text, references)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from typing import NamedTuple
 
 from k2k_assets.core.errors import Refused
@@ -62,7 +61,7 @@ def ends_of_each_topic(
         which: The kind of offset, see `Cluster.offsets`.
         patience: Seconds to wait for leaders.
     """
-    return _of_each_topic(cluster, partitions, partial(cluster.led_offsets, which=which, patience=patience))
+    return _of_each_topic(cluster, partitions, lambda those: cluster.led_offsets(those, which, patience))
 
 
 def times_of_each_topic(
@@ -76,7 +75,7 @@ def times_of_each_topic(
         timestamp: Milliseconds since the epoch, UTC.
         patience: Seconds to wait for leaders.
     """
-    return _of_each_topic(cluster, partitions, partial(cluster.led_offsets_at, timestamp=timestamp, patience=patience))
+    return _of_each_topic(cluster, partitions, lambda those: cluster.led_offsets_at(those, timestamp, patience))
 
 
 def _of_each_topic(

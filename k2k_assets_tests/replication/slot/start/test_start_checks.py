@@ -71,12 +71,8 @@ def resolve(
         }
     )
     topics = {"t": ("t-t", 2), "u": ("t-u", 1)} if target_topics is None else target_topics
-    target = FakeCluster(
-        {plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics},
-        ends=target_ends,
-        end=10**6,
-        stable_end=0,
-    )
+    topics = {plan.pipeline.coordination.commit.topic: (COMMIT_TOPIC_ID, 1), **topics}
+    target = FakeCluster(topics, dict.fromkeys(target_ends or (), 0), target_ends, end=10**6)
     source.offline_partitions.update(source_offline)
     source.at_times.update(at_times or {})
     target.offline_partitions.update(target_offline)

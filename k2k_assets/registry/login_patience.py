@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 PAUSES = (2.0, 4.0, 8.0, 16.0)
 """Seconds before a registry that has refused is asked again."""
-_SILENT_SECONDS = 2.0
+# How long one that took so many seconds to give no answer is left in peace.
+_SLOW_SECONDS, _SILENT_SECONDS = 1.0, 2.0
 # A refusal after so many quiet seconds has nothing to do with those before.
 _FORGOTTEN = 60.0
 
@@ -70,7 +71,8 @@ class LoginPatience:
             self._words = str(refused)
             raise self._for_now(now) from None
         except RegistryUnreachable as silent:
-            self._silence, self._silent_until = str(silent), self._clock() + _SILENT_SECONDS
+            if self._clock() - now >= _SLOW_SECONDS:
+                self._silence, self._silent_until = str(silent), self._clock() + _SILENT_SECONDS
             raise
         self._refusals = 0
         return answer

@@ -28,7 +28,7 @@ _SIGNS = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
 _COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
 _WHOLE = (_COMPACTED, {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)})
 _KINDS = frozenset(
-    {"instance", "claim", "beat", "run-beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat"}
+    {"instance", "claim", "beat", "run-beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat", "stopped"}
 )
 # Where the first records of a log are looked for: a compacted one has gaps.
 _FIRST = 1_000_000

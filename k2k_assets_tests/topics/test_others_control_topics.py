@@ -20,6 +20,8 @@ from k2k_assets.control.assignment_records import (
 )
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.pause_records import pause_key
+from k2k_assets.control.stop_notes import note_key
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import discover
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
@@ -44,6 +46,7 @@ from k2k_assets_tests.support.copies.pipelines import make_pipeline
         settings_key("g", "f"),
         pause_key("g", "t"),
         b'{"group":"g","topic":"t","partition":0}',
+        note_key("g", "c", TopicPartition("t", 0)),
         b'{"kind":"mapper","pipeline":"p","mapper":"m"}',
         b'{"kind":"mapper-beat","pipeline":"p","mapper":"m","group":"g"}',
     ],

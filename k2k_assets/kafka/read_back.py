@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from k2k_assets.core.deadline import Deadline
@@ -10,6 +10,9 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
+
+EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+"""`ends_of_committed` of one cluster."""
 
 _TIMEOUT = 10.0
 _FIRST_LOOK = 100

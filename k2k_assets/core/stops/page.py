@@ -29,8 +29,8 @@ This page is generated from `k2k_assets/core/stops/reasons/` and `k2k_assets/cor
 
 ## Where a stop shows
 
-- In the log, and in the summary of `k2k start`, which ends with exit code 5: `orders-0: [records-deleted] records 3 to
-  7 were deleted ...`. The same text is in the termination log.
+- In the log, and in the summary of `k2k start` when it ends, with exit code 5: `orders-0: [records-deleted] records 3
+  to 7 were deleted ...`. The same text is in the termination log. Without `--once` it goes on, or stands by.
 - In Dagster: the check `copies_on` of the topic fails when it happens, while the run copies the others on, and stays
   so until the topic goes on. It reads the commit log, so it also shows what stopped in `k2k start`; the replication
   sensor brings it up to date each tick. A click that meets a stop fails, and names topic, code, reason and what to do;

@@ -5,18 +5,16 @@ A stop tells of it also when the target has grown again since. Before the copy n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.read_back import EndsOfCommitted
 from k2k_assets.mapping.algebra.fold import Order, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-
-EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
-"""By target partition an offset: the offset after the last committed record below it."""
 
 # Behind the end of any log.
 _NEVER = 2**62

@@ -48,10 +48,14 @@ class ReportedStops:
         return newest.reason is None and newest.generation <= generation
 
     def would_stop_again(self) -> set[TopicPartition]:
-        """Partitions that are stopped by the commit topic, or whose newest record there is that of when they were."""
+        """Partitions that are stopped by the commit topic, or whose newest record there is that of when they were.
+
+        A stop may be reported when it has been put right already: then its newest record is that of who did so.
+        """
         newest = self.progress.newest
         recorded = {*self.progress.noted, *(tp for tp, record in newest.items() if record.reason)}
-        return recorded.union(tp for tp, stop in self._stopped.items() if newest.get(tp) == stop.newest)
+        own = ((tp, stop) for tp, stop in self._stopped.items() if not _is_put_right(stop))
+        return recorded.union(tp for tp, stop in own if newest.get(tp) == stop.newest)
 
     def still_stopped(self) -> dict[TopicPartition, StopReason]:
         """Stopped partitions, without those that a newer generation or an override has continued since."""
@@ -61,3 +65,7 @@ class ReportedStops:
             for tp, stop in self._stopped.items()
             if (record := newest.get(tp)) is None or record.reason or record.generation <= stop.generation
         }
+
+
+def _is_put_right(stop: _Stop) -> bool:
+    return stop.newest is not None and stop.newest.generation > stop.generation

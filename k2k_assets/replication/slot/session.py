@@ -296,6 +296,8 @@ class Session:
             return
         if self._transactions.records or any(state.moved for state in self._states.values()):
             self._committer.commit()
+        if self._at_the_end(now):
+            return
         if not rest or now >= self._held_until:
             raise next(iter(held.values()))
         self._held = set(held)

@@ -51,3 +51,13 @@ def test_a_stop_that_was_put_right_while_its_slot_worked_on_is_no_news(generatio
     record = SimpleNamespace(reason=None, generation=generation)
     progress: Any = SimpleNamespace(newest={tp: record}, noted={})
     assert ReportedStops(progress).add(tp, SourceDeleted("t"), 3) is is_news
+
+
+@pytest.mark.parametrize(("generation", "would"), [(3, True), (4, False)], ids=["before", "put right since"])
+def test_a_stop_that_is_reported_when_it_was_put_right_would_not_come_again(generation: int, would: bool) -> None:
+    """Else an instance that stands by would never take the partition up: no record follows until it does."""
+    tp = TopicPartition("t", 0)
+    progress: Any = SimpleNamespace(newest={tp: SimpleNamespace(reason=None, generation=generation)}, noted={})
+    stops = ReportedStops(progress)
+    stops.add(tp, SourceDeleted("t"), 3)
+    assert (tp in stops.would_stop_again()) is would

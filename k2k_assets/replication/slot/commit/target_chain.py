@@ -17,6 +17,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.target_log import ForeignRecords, TargetTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
+from k2k_assets.kafka.read_back import EndsOfCommitted
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.transport.interface import Delivery
 
@@ -25,9 +26,6 @@ log = logging.getLogger("k2k.replication")
 # Reads a gap back: target partition, start, end (exclusive), and whether the gap lies before the open transaction's
 # first record (then only committed records count). Returns the number of records in the gap.
 ReadBack = Callable[[TopicPartition, int, int, bool], int]
-
-# By target partition an offset: the offset after the last committed record below it.
-EndsOfCommitted = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
 
 
 class ForeignWriter(Exception):

@@ -9,6 +9,7 @@ from k2k_assets.control.commit_log import CommitLog, now_ms
 from k2k_assets.core.clock import Clock
 from k2k_assets.core.errors import Superseded
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.partition_state import PartitionState, stopped_record
@@ -92,6 +93,8 @@ class StartCommits:
         stopped = {tp: reason for tp, reason in self._memory.stopped.to_note().items() if tp in held}
         starting = [*starts.fresh, *self._again(starts.states, commit_log, raised)]
         new = [tp for tp, reason in stopped.items() if not self._is_told(tp, reason, commit_log)]
+        # Of a topic that is gone before anything of it was copied nothing is left to tell, nor to put right.
+        new = [tp for tp in new if tp in commit_log.positions or not isinstance(stopped[tp], SourceDeleted)]
         if not (starting or new):
             return stopped
         self._transactions.begin()
@@ -122,9 +125,11 @@ class StartCommits:
     ) -> list[PartitionState]:
         """The states of partitions that have a position and need a start record all the same."""
         noted = {tp: commit_log.positions[tp] for tp in states if tp in commit_log.positions}
+        # The next record may be long in coming, and a stop that was put right would be told until then.
+        needed = {tp for tp, record in noted.items() if record.reason is not None}
         if not self._plan.pipeline.features.exactly_once:
-            return [states[tp] for tp in noted if tp in raised or not states[tp].unreleased]
-        if self._plan.one_to_one:
-            return []
-        # Their target end is no longer valid, because others feed the target too.
-        return [states[tp] for tp, record in noted.items() if record.target_end is not None]
+            needed |= {tp for tp in noted if tp in raised or not states[tp].unreleased}
+        elif not self._plan.one_to_one:
+            # Their target end is no longer valid, because others feed the target too.
+            needed |= {tp for tp, record in noted.items() if record.target_end is not None}
+        return [state for tp, state in states.items() if tp in needed]

@@ -10,7 +10,7 @@ import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
-from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, Extent, UntilCaughtUp, Window
 from k2k_assets.replication.slot.start import offline_partitions
@@ -82,7 +82,7 @@ def test_a_reason_that_is_found_when_it_has_a_leader_again_is_noted(harness: Any
 def test_what_is_stopped_is_told_once_though_nothing_else_has_a_leader(harness: Any) -> None:
     """Each session ends for want of a leader, for hours perhaps, and the stop is no news to the next one."""
     made: Harness = harness([], {P0: 2, P1: 9, U0: 3}, positions={P1: commit_record(P1, 5)}, extent=Continuous())
-    why = SourceDeleted("t")
+    why = TransformFailed.example()
     for tp in (P0, P1):
         made.memory.stopped.stop(tp, why)
     made.clusters[1].offline_partitions.add(U0)

@@ -73,6 +73,14 @@ def test_a_partition_that_has_to_wait_later_is_left_out_too(harness: Any) -> Non
     assert set(made.source.assigned) == {U0}
 
 
+def test_a_run_with_an_end_that_has_copied_all_does_not_wait_for_the_registry(harness: Any) -> None:
+    """What needs it came later than the end."""
+    records = [*arrivals(0, 1), Arrival(0.0, P0, 2), *arrivals(0, source=U0)]
+    made = harness(records, {P0: 2, U0: 1}, extent=UntilCaughtUp(), first_stages=[needing(P0, 2)])
+    assert made.run().ended is True
+    assert positions(made) == {P0: 2, U0: 1}
+
+
 def test_a_slot_without_others_ends_its_session_at_once(harness: Any) -> None:
     made = harness(arrivals(0, 1), {P0: 2}, extent=Continuous(), first_stages=[needing(P0, 0)])
     made.session.start()

@@ -10,6 +10,7 @@ import pytest
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.stop_notes import StopNote
 from k2k_assets.core.stops.reasons.records import TransformFailed
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.transport.errors import Restart
@@ -88,6 +89,17 @@ def test_the_note_goes_with_the_start_position(harness: Any) -> None:
     assert made.notes(start) == {P0: None}
     assert [(r.source, r.position) for r in made.commits(start, "start")] == [(P0, 0)]
     assert [t.offsets for t in made.copying if t.chunks] == [{P0: [0, 1]}]
+
+
+def test_nothing_is_noted_of_a_topic_that_was_gone_before_anything_was_copied(harness: Any) -> None:
+    """Nobody could put that right, and it would be told for ever."""
+    made: Harness = harness(
+        arrivals(0, 1, source=P1), ENDS, positions={P1: commit_record(P1, 0)}, extent=Continuous(), stop_at=60.0
+    )
+    made.memory.stopped.stop(P0, SourceDeleted("t"))
+    made.run()
+    assert steps(made) == ["claim", "tombstone"]
+    assert not any(made.notes(t) for t in made.sink.transactions)
 
 
 def test_a_slot_with_nothing_else_ends_and_releases_it_then(harness: Any) -> None:

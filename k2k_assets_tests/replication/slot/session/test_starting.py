@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ def test_a_known_position_is_not_started_again(harness: Any) -> None:
     assert made.source.assigned == {P0: Position(5, 3)}
     assert not any(made.commits(t, "start") for t in made.sink.transactions)
     assert [t.offsets for t in made.copying if t.chunks] == [{P0: [5, 6]}]
+
+
+def test_a_stop_that_was_put_right_goes_with_the_start(harness: Any) -> None:
+    """Also where no record comes for long: by a permission, say, which is no command of ours."""
+    stopped = replace(commit_record(P0, 5), reason=SourceDeleted("t"))
+    made = harness([], {P0: 5}, positions={P0: stopped}).run()
+    (start,) = (r for t in made.sink.transactions for r in made.commits(t, "start"))
+    assert (start.position, start.reason) == (5, None)
 
 
 def test_an_end_that_was_noted_before_others_fed_the_target_too_is_taken_back_at_once(harness: Any) -> None:

@@ -94,7 +94,7 @@ def test_failback_shows_writes_and_refuses(
 
 def held_version(clusters: KafkaSandbox, group: str, topic: str) -> str:
     metadata = held(clusters.target_servers, group)[TopicPartition(topic, 0)][1]
-    assert re.fullmatch(r"k2k_\d+\.\d+", metadata)
+    assert re.fullmatch(r"k2k_\d+\.\d+@\S+", metadata)
     return metadata
 
 

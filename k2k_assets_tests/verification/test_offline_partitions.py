@@ -77,7 +77,7 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
         # On the source the mappings answer for it; on the target nobody knows what is there.
         there_word = "exact" if side == "source" else "unknown"
         assert words == {(healthy, 0): "exact", (hidden, 1): there_word, (both, 0): "exact", (both, 1): there_word}
-        await_held(target, healthy, {zero: (5, f"k2k_{result.version.generation}.{result.version.poll}")})
+        await_held(target, healthy, {zero: (5, result.version.metadata("k2k_"))})
 
         with both_clusters(pipeline) as (left, right):
             verdicts = check_groups(pipeline, result, left, right)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Raw, field
 
-from k2k_assets.core import json_codec, wire
+from k2k_assets.core import wire
 from k2k_assets.core.producer_identity import ProducerIdentity
-from k2k_assets.core.stops.document import document_of, reason_of
-from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.document import reason_of, written
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
@@ -219,11 +219,8 @@ class CommitRecord:
         )
 
 
-def _written(reason: StopReason | None) -> tuple[str | None, Raw | None]:
-    """A reason as text, for releases that know no codes, and as a document."""
-    if reason is None:
-        return None, None
-    return render(reason, with_code=False), Raw(json_codec.encode(document_of(reason)))
+def _written(reason: StopReason | None) -> tuple[str, Raw] | tuple[None, None]:
+    return (None, None) if reason is None else written(reason)
 
 
 def _read(text: str | None, document: object) -> StopReason | None:

@@ -37,7 +37,8 @@ class Version(NamedTuple):
 
     def metadata(self, prefix: str) -> str:
         """The commit metadata that carries this version."""
-        return f"{prefix}{self.generation}.{self.poll}{'@' if self.cluster else ''}{self.cluster}"
+        observed_on = f"@{self.cluster}" if self.cluster else ""
+        return f"{prefix}{self.generation}.{self.poll}{observed_on}"
 
     def is_of_another_cluster(self, cluster: str) -> bool:
         """Whether another source cluster than the given one was observed."""

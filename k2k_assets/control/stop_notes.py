@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from msgspec import Raw
-
-from k2k_assets.core import json_codec, wire
-from k2k_assets.core.stops.document import document_of, reason_of
-from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core import wire
+from k2k_assets.core.stops.document import reason_of, written
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 
 VERSION = 1
@@ -69,7 +67,7 @@ class StopNote:
 
     def value_bytes(self) -> bytes:
         """The record's value, with the reason both as text and as a document."""
-        text, document = render(self.reason, with_code=False), Raw(json_codec.encode(document_of(self.reason)))
+        text, document = written(self.reason)
         return wire.encode(wire.fields_of(self, _Value, reason=text, stop=document))
 
     @classmethod

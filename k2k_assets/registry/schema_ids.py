@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.sections.schema_mapping import Facet
-from k2k_assets.registry.login_patience import LoginPatience
+from k2k_assets.registry.registry_patience import RegistryPatience
 from k2k_assets.registry.schemas import (
     Reference,
     Registry,
@@ -67,7 +67,7 @@ class SchemaIds:
         kinds: Collection[str] = ("AVRO", "JSON", "PROTOBUF"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience = LoginPatience(clock)
+        self._patience = RegistryPatience(clock)
         self._kinds = kinds
         self.while_waiting: Callable[[], None] = lambda: None
         self._source = _Announced(source, self._announce)
@@ -91,7 +91,7 @@ class SchemaIds:
             SchemaRefused: The target's registry does not take it, or no schemas of its kind are mapped.
             RegistryUnreachable: A registry does not answer, or does not let this client in for now, or all that has to
                 be registered takes too long at once.
-            RegistryRefused: A registry does not let this client in, for long (`LoginPatience`).
+            RegistryRefused: A registry does not let this client in, for long (`RegistryPatience`).
         """
         return self._patience.ask(lambda: self._target_id(schema_id, place))
 

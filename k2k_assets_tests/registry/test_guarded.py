@@ -19,7 +19,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reasons.schemas import RegistryLoginRefused
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.registry import login_patience
+from k2k_assets.registry import registry_patience
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
@@ -135,7 +135,7 @@ def test_who_is_not_let_in_is_stopped(
     mode: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(login_patience, "PAUSES", (0.5, 1.0))
+    monkeypatch.setattr(registry_patience, "PAUSES", (0.5, 1.0))
     with doors.guard(**wanted) as guard:
         path = doors.pipeline(guard, mode, **config)
         pipeline = load_pipeline([path])
@@ -163,7 +163,7 @@ def test_the_password_of_a_url_is_sent_and_shown_nowhere(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(login_patience, "PAUSES", (0.5,))
+    monkeypatch.setattr(registry_patience, "PAUSES", (0.5,))
     caplog.set_level("INFO")
     with doors.guard(user=(USER, "another")) as guard:
         url = guard.url.replace("://", f"://{USER}:{PASSWORD}@")
@@ -258,7 +258,7 @@ def test_a_password_that_is_changed_while_the_copy_runs(doors: Doors, monkeypatc
         running.await_copied(8)
         running.end()
         doors.write(8, 10)
-        monkeypatch.setattr(login_patience, "PAUSES", (0.5,))
+        monkeypatch.setattr(registry_patience, "PAUSES", (0.5,))
         outcome = copy(pipeline)
         assert "[registry-login-refused]" in told(outcome)[doors.topic]
         assert doors.stop(pipeline).position == 8

@@ -9,8 +9,11 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from msgspec import Raw
+
+from k2k_assets.core import json_codec
 from k2k_assets.core.stops.catalog import ALL
-from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
 
@@ -19,6 +22,11 @@ def document_of(reason: StopReason) -> dict[str, Any]:
     """The code and the facts of a reason."""
     facts = {_camel(field.name): _written(getattr(reason, field.name)) for field in fields(reason)}
     return {"code": reason.code, "facts": facts}
+
+
+def written(reason: StopReason) -> tuple[str, Raw]:
+    """A reason for a control record: as text, for releases that know no codes, and as a document."""
+    return render(reason, with_code=False), Raw(json_codec.encode(document_of(reason)))
 
 
 def reason_of(document: object, text: str) -> StopReason:

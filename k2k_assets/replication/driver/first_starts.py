@@ -61,9 +61,9 @@ def hold_first_starts(
     new = [topic for topic in unsettled if all_is_known and topic not in known]
     partitions = [tp for tp in snapshot.partitions if tp.topic in new]
     # A topic that appears later has its end behind records that nobody has seen; a time counts for it as for others.
-    at_beginning = [tp for tp in partitions if tp.topic in appeared and pipeline.start_time_of(tp.topic) is None]
-    starts, without_start = ends_of_each_topic(source, at_beginning, "earliest")
-    given, without_given = _given(pipeline, [tp for tp in partitions if tp not in set(at_beginning)], source)
+    whole = {topic for topic in appeared if pipeline.start_time_of(topic) is None}
+    starts, without_start = ends_of_each_topic(source, [tp for tp in partitions if tp.topic in whole], "earliest")
+    given, without_given = _given(pipeline, [tp for tp in partitions if tp.topic not in whole], source)
     first = starts | given | dict.fromkeys(without_start, 0) | dict.fromkeys(without_given, END_UNKNOWN)
     fresh = {
         topic: tuple(first[TopicPartition(topic, p)] for p in range(snapshot.topics[topic][1]))

@@ -25,6 +25,17 @@ from k2k_assets_tests.support.copies.copying import copy
 _UP = [sys.executable, "-m", "k2k_assets.cli.main", "sandbox", "up"]
 
 
+def until_it_is_up(process: subprocess.Popen[str]) -> str:
+    """What the command says until its clusters are up."""
+    assert process.stdout is not None
+    said = ""
+    while "Ctrl-C stops" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    return said
+
+
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize(
@@ -38,12 +49,7 @@ def test_up(number: signal.Signals, option: str, tmp_path: Path) -> None:
     """It tells where its clusters are, writes a pipeline file for them, and a signal ends all its processes."""
     process = subprocess.Popen([*_UP, option], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
-        assert process.stdout is not None
-        said = ""
-        while "Ctrl-C stops" not in said:
-            line = process.stdout.readline()
-            assert line, said
-            said += line
+        said = until_it_is_up(process)
         source, target = re.findall(r"(?:source|target)  (127\.0\.0\.1:\d+)", said)
         pipeline = load_pipeline([tmp_path / "sandbox.yaml"])
         assert pipeline.features.exactly_once
@@ -73,12 +79,7 @@ def test_up_with_registries_writes_a_pipeline_that_maps_schema_ids(tmp_path: Pat
     """A registry stands beside each cluster, and what was copied is decoded by the target's; a signal ends all."""
     up = subprocess.Popen([*_UP, "--registries"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
-        assert up.stdout is not None
-        said = ""
-        while "Ctrl-C stops" not in said:
-            line = up.stdout.readline()
-            assert line, said
-            said += line
+        said = until_it_is_up(up)
         sides = ("source", "target")
         servers = [re.findall(rf"^{side}  (127\.0\.0\.1:\d+)$", said, re.MULTILINE)[0] for side in sides]
         urls = [re.findall(rf"^{side}  schema registry  (http\S+)$", said, re.MULTILINE)[0] for side in sides]
@@ -111,12 +112,7 @@ def test_up_with_registries_writes_a_pipeline_that_maps_schema_ids(tmp_path: Pat
 def test_up_secure_writes_a_pipeline_that_runs_and_holds_no_secret(tmp_path: Path) -> None:
     up = subprocess.Popen([*_UP, "--secure"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
-        assert up.stdout is not None
-        said = ""
-        while "Ctrl-C stops" not in said:
-            line = up.stdout.readline()
-            assert line, said
-            said += line
+        said = until_it_is_up(up)
         folders = [Path(found) for found in re.findall(r"^  (/\S+):$", said, re.MULTILINE)]
         passwords = [(folder / "k2k.password").read_text() for folder in folders]
         assert len(set(passwords)) == 2

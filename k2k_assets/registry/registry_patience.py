@@ -30,8 +30,8 @@ _SLOW_SECONDS, _SILENT_SECONDS = 1.0, 2.0
 _FORGOTTEN = 60.0
 
 
-class LoginPatience:
-    """Remembers the refusals of a slot's registries.
+class RegistryPatience:
+    """Remembers the refusals and the silences of a slot's registries.
 
     Args:
         clock: Seconds that only rise.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from k2k_assets.registry.login_patience import PAUSES, LoginPatience
+from k2k_assets.registry.registry_patience import PAUSES, RegistryPatience
 from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
 from k2k_assets_tests.support.memory.clock import FakeClock
 
@@ -17,7 +17,7 @@ class Door:
     def __init__(self, opens_at: float = float("inf"), may_pass: bool = True) -> None:
         self.clock, self.asked = FakeClock(0.0), list[float]()
         self._opens_at, self._may_pass = opens_at, may_pass
-        self.patience = LoginPatience(self.clock.monotonic)
+        self.patience = RegistryPatience(self.clock.monotonic)
 
     def ask(self) -> str:
         self.asked.append(self.clock.now)
@@ -74,7 +74,7 @@ def test_what_does_not_pass_by_itself_is_believed_at_once() -> None:
 def test_one_that_does_not_answer_is_not_asked_by_all_that_need_it() -> None:
     """Each attempt costs seconds, in which a slot's transaction is open."""
     clock, asked = FakeClock(0.0), list[float]()
-    patience = LoginPatience(clock.monotonic)
+    patience = RegistryPatience(clock.monotonic)
 
     def ask() -> str:
         asked.append(clock.now)

@@ -57,13 +57,16 @@ def test_a_mapper_that_runs_goes_over_to_the_new_copies(clusters: KafkaSandbox, 
     pipeline = load_mapper_pipeline([alone])
     with both_clusters(pipeline) as (here, there), Poller(pipeline, here, there) as poller:
         poller.start()
-        assert poller.poll().lines(group)[0].decision.value == "exact"
+        moved = poller.poll()
+        poller.await_visible(moved)
+        assert moved.lines(group)[0].decision.value == "exact"
         assert held(target, group)[at][0] == 7
         copied("after")
         produce(source, topic, [b"%d" % n for n in range(10, 15)], 0)
         copied("after")
         commit(source, group, {at: 12})
-        (line,) = poller.poll().lines(group)
-        assert line.decision.value == "exact"
+        moved = poller.poll()
+        poller.await_visible(moved)
+        assert moved.lines(group)[0].decision.value == "exact"
         # Ten copies and their marker, ten again with theirs, and the eleventh and twelfth record.
         assert held(target, group)[at][0] == 24

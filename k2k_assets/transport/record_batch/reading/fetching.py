@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -63,7 +64,7 @@ class Fetching:
         self._partitions = {partition.tp: partition for partition in partitions}
         self._most_joined = most_joined
         self._nodes: set[int] = set()
-        self._turn = 0
+        self._turns: Counter[int] = Counter()
 
     def start(self) -> None:
         """Begins; the leaders are known as far as brokers tell."""
@@ -172,8 +173,9 @@ class Fetching:
     def _in_turn(self, node: int) -> list[ReadPartition]:
         """What a node leads, each time another one first: only the first one's batch comes whole if it is large."""
         found = self._led_by(node)
-        self._turn += 1
-        at = self._turn % len(found)
+        # Counted for each node: several that take turns at one count might each have the same ones first for ever.
+        self._turns[node] += 1
+        at = self._turns[node] % len(found)
         return found[at:] + found[:at]
 
 

@@ -28,6 +28,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")
 _MAGIC_AT, _CHECKED_FROM = 16, 21
 _MAGIC = 2
+# A message of the formats before may be shorter than a header: checksum, magic, attributes, no key and no value.
+_SHORTEST_OLD = 14
 _KNOWN_BITS = 0x7F
 _DELETE_HORIZON = 0x40
 _CODECS = 5
@@ -119,13 +121,27 @@ class RecordBatch(NamedTuple):
 
 
 def size_at(content: memoryview, at: int) -> int | None:
-    """Bytes of the batch that begins there; None if that cannot be told yet, because the content is cut off."""
+    """Bytes of the batch that begins there; None if that cannot be told yet, because the content is cut off.
+
+    Raises:
+        Unreadable: It is corrupt.
+        NotByBatches: It is in a format that librdkafka may know.
+    """
     if len(content) - at < _PREFIX:
         return None
     base, length = _LENGTH.unpack_from(content, at)
-    if length < HEADER - _PREFIX or base < 0:
-        raise Unreadable(f"a batch of {plural(length, 'byte')} at offset {base}", base)
-    return int(length) + _PREFIX
+    if length >= HEADER - _PREFIX and base >= 0:
+        return int(length) + _PREFIX
+    if base >= 0 and length >= _SHORTEST_OLD:
+        if len(content) - at <= _MAGIC_AT:
+            return None
+        _ensure_not_old(content[at + _MAGIC_AT])
+    raise Unreadable(f"a batch of {plural(length, 'byte')} at offset {base}", base)
+
+
+def _ensure_not_old(magic: int) -> None:
+    if magic in (0, 1):
+        raise NotByBatches([f"records in the format of Kafka before 0.11 (magic {magic})"])
 
 
 def base_at(content: memoryview, at: int) -> int:
@@ -149,8 +165,7 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
         content, at
     )
     if magic != _MAGIC:
-        if magic in (0, 1):
-            raise NotByBatches([f"records in the format of Kafka before 0.11 (magic {magic})"])
+        _ensure_not_old(magic)
         raise Unreadable(f"magic {magic}", base)
     # The library takes no memory view, but an array over one: so nothing is copied.
     found = google_crc32c.value(np.frombuffer(content[at + _CHECKED_FROM : at + size], np.uint8))

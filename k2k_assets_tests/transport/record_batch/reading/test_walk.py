@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +43,19 @@ def test_a_batch_that_is_cut_off_comes_again() -> None:
     for cut in (1, 20, len(next_one) - 1):
         walked = _walk(whole + next_one[:cut])
         assert (_offsets(walked.batches, 0), walked.position, walked.fault) == ([0, 1, 2], 3, None)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("value", [b"", b"short", b"longer than a header of today" * 3])
+def test_messages_of_old_formats_are_left_to_the_other_client(magic: int, value: bytes) -> None:
+    """They may be shorter than a header of today: those are no corrupt batches."""
+    time = b"" if magic == 0 else struct.pack(">q", 1)
+    body = struct.pack(">bb", magic, 0) + time + struct.pack(">ii", -1, len(value)) + value
+    message = struct.pack(">qiI", 7, 4 + len(body), zlib.crc32(body)) + body
+    walked = _walk(_plain(5, 2) + message, 5)
+    assert (_offsets(walked.batches, 5), walked.position) == ([5, 6], 7)
+    assert isinstance(walked.fault, NotByBatches)
+    assert _walk(_plain(5, 2) + message[:14], 5).fault is None
 
 
 def test_records_below_the_position_are_left_out() -> None:

@@ -168,6 +168,10 @@ class Records:
         return 0
 
     @property
+    def first_leader_epoch(self) -> int | None:
+        return 0
+
+    @property
     def first_timestamp(self) -> int:
         return 0
 

@@ -33,7 +33,12 @@ class Records(Protocol):
 
     @property
     def leader_epoch(self) -> int | None:
-        """Leader epoch of the last record; None if the source does not tell it."""
+        """Leader epoch of the last record; None if it is not known."""
+        ...
+
+    @property
+    def first_leader_epoch(self) -> int | None:
+        """Leader epoch of the first record; None if it is not known. If it is that of the last, all have it."""
         ...
 
     @property
@@ -209,7 +214,7 @@ class Chunk:
             return
         columns = self.columns()
         if self.dropped is None:
-            self.dropped = DroppedRecords(columns.offsets(), columns.leader_epoch)
+            self.dropped = DroppedRecords(columns.offsets(), columns.first_leader_epoch, columns.leader_epoch)
         self.dropped.add(kept, rule)
         self.records = columns.select(kept)
 

@@ -27,20 +27,23 @@ class DroppedRecords:
 
     Args:
         offsets: Source offsets of all records of the chunk, as they were read; at least one.
+        first_leader_epoch: Leader epoch of the first one; None if it is not known.
         leader_epoch: Leader epoch of the last one; None if it is not known.
 
     Attributes:
         leader_epoch: Leader epoch of the last record; None if it is not known.
     """
 
-    __slots__ = ("_by", "_offsets", "_rules", "leader_epoch")
+    __slots__ = ("_by", "_first_leader_epoch", "_offsets", "_rules", "leader_epoch")
 
-    def __init__(self, offsets: Sequence[int] | NDArray[np.int64], leader_epoch: int | None) -> None:
+    def __init__(
+        self, offsets: Sequence[int] | NDArray[np.int64], first_leader_epoch: int | None, leader_epoch: int | None
+    ) -> None:
         self._offsets: NDArray[np.int64] = np.asarray(offsets, dtype=np.int64)
         self._rules: list[str] = []
         # For each record: 0, or the number of its rule, from 1 on.
         self._by = np.zeros(len(self._offsets), np.int16)
-        self.leader_epoch = leader_epoch
+        self._first_leader_epoch, self.leader_epoch = first_leader_epoch, leader_epoch
 
     @property
     def count(self) -> int:
@@ -70,7 +73,8 @@ class DroppedRecords:
             return self
         if not self._by[:after].any():
             return None
-        found = DroppedRecords(self._offsets[:after], None)  # the epoch of that record is not known
+        first = self._first_leader_epoch
+        found = DroppedRecords(self._offsets[:after], first, first if first == self.leader_epoch else None)
         found._by, found._rules = self._by[:after], self._rules
         return found
 

@@ -54,6 +54,10 @@ class RewrittenColumns:
         return self.origin.leader_epoch
 
     @property
+    def first_leader_epoch(self) -> int | None:
+        return self.origin.first_leader_epoch
+
+    @property
     def first_timestamp(self) -> int:
         return self.origin.first_timestamp
 

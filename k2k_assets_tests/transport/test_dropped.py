@@ -21,7 +21,7 @@ SOURCE = TopicPartition("orders", 3)
 
 
 def chunk_of(*offsets: int, epoch: int | None = 7) -> Chunk:
-    return Chunk(SOURCE, ListRecords(list(offsets), epoch=epoch), "there", 3)
+    return Chunk(SOURCE, ListRecords(list(offsets), epoch=epoch, first_epoch=epoch), "there", 3)
 
 
 def at(chunk: Chunk) -> list[int]:
@@ -89,7 +89,15 @@ def test_a_cut_takes_the_dropped_records_behind_it_away(
     assert chunk.end == end
     assert chunk.readable() == (chunk, reason)
     if chunk.dropped is not None:
-        assert chunk.dropped.leader_epoch is None
+        assert chunk.dropped.leader_epoch == 7
+
+
+def test_a_cut_does_not_know_its_epoch_where_the_chunk_has_several() -> None:
+    chunk = Chunk(SOURCE, ListRecords([1, 2, 3], first_epoch=6, epoch=7), "there", 3)
+    chunk.drop([False, True, True], "marker")
+    chunk.cut(1, Unclassified("unreadable"))
+    assert chunk.dropped is not None
+    assert (chunk.dropped.leader_epoch, chunk.records.leader_epoch) == (None, None)
 
 
 def test_a_cut_at_the_first_record_leaves_nothing() -> None:
@@ -112,7 +120,7 @@ def test_new_keys_and_values_go_with_their_records() -> None:
 def test_model_whatever_is_dropped_each_record_is_kept_or_in_one_range_of_its_rule(data: st.DataObject) -> None:
     gaps = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=20))
     offsets = [sum(gaps[: n + 1]) for n in range(len(gaps))]
-    dropped, rule_of, kept = DroppedRecords(offsets, 1), dict.fromkeys(offsets, ""), list(offsets)
+    dropped, rule_of, kept = DroppedRecords(offsets, 1, 1), dict.fromkeys(offsets, ""), list(offsets)
     for rule in data.draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=4)):
         stays = data.draw(st.lists(st.booleans(), min_size=len(kept), max_size=len(kept)))
         dropped.add(stays, rule)

@@ -48,6 +48,10 @@ class MessageRecords:
         return self.messages[-1].leader_epoch()
 
     @property
+    def first_leader_epoch(self) -> int | None:
+        return self.messages[0].leader_epoch()
+
+    @property
     def first_timestamp(self) -> int:
         return self.messages[0].timestamp()[1]
 

@@ -26,6 +26,7 @@ class ListRecords:
     given_headers: list[Headers | None] | None = None
     epoch: int | None = 0
     unreadable: int | None = None
+    first_epoch: int | None = 0
 
     def __len__(self) -> int:
         return len(self.at)
@@ -41,6 +42,14 @@ class ListRecords:
     @property
     def leader_epoch(self) -> int | None:
         return self.epoch
+
+    @property
+    def first_leader_epoch(self) -> int | None:
+        return self.first_epoch
+
+    @property
+    def _epoch_of_some(self) -> int | None:
+        return self.epoch if self.first_epoch == self.epoch else None
 
     @property
     def first_timestamp(self) -> int:
@@ -74,7 +83,8 @@ class ListRecords:
             self.given_values and self.given_values[:index],
             self.given_timestamps and self.given_timestamps[:index],
             self.given_headers and self.given_headers[:index],
-            self.epoch,
+            self._epoch_of_some,
+            first_epoch=self._epoch_of_some,
         )
 
     def select(self, kept: Sequence[bool]) -> ListRecords:
@@ -87,8 +97,9 @@ class ListRecords:
             left(self.given_values),
             left(self.given_timestamps),
             left(self.given_headers),
-            self.epoch,
+            self._epoch_of_some,
             self.unreadable,
+            self._epoch_of_some,
         )
 
     def size(self) -> int:
@@ -110,7 +121,8 @@ class WholeBatch:
         self.raw = pickle.dumps(records)
         self.decodings = 0
         self.first_offset, self.last_offset = records.first_offset, records.last_offset
-        self.leader_epoch, self.first_timestamp = records.leader_epoch, records.first_timestamp
+        self.leader_epoch, self.first_leader_epoch = records.leader_epoch, records.first_leader_epoch
+        self.first_timestamp = records.first_timestamp
         self._offsets = records.offsets()
 
     def __len__(self) -> int:

@@ -43,6 +43,7 @@ class FakeSource:
 
     Attributes:
         unreadable: Offset of a record of a partition whose headers cannot be read.
+        first_epoch: Leader epoch of the first record of each chunk; that of the last is 0.
         left_out: How many records a poll passed over.
         knows_more: Whether it is known to have more, which has not arrived.
     """
@@ -59,6 +60,7 @@ class FakeSource:
         self.ends = dict(ends or {})
         self.limits: list[int] = []
         self.unreadable: dict[TopicPartition, int] = {}
+        self.first_epoch = 0
         self.left_out: Callable[[], int] = lambda: 0
         self.knows_more: Callable[[], bool] = lambda: False
         self._clock = clock
@@ -114,7 +116,7 @@ class FakeSource:
         return polled
 
     def _records(self, tp: TopicPartition, offsets: list[int]) -> Records:
-        records = ListRecords(offsets, unreadable=self.unreadable.get(tp))
+        records = ListRecords(offsets, unreadable=self.unreadable.get(tp), first_epoch=self.first_epoch)
         return WholeBatch(records) if self._whole_batches else records
 
     def _end(self, tp: TopicPartition) -> int:

@@ -24,7 +24,8 @@ class PartitionState:
         plan: The partition, and its target.
         committed: Position in the newest commit record.
         next: Position after the records in hand (polled, not yet committed).
-        leader_epoch: Leader epoch of the last record in hand, or of the log when copying began; None if unknown.
+        leader_epoch: Leader epoch of the last record in hand, copied or left out, or of the log when copying began; None
+            if unknown.
         epoch_end: Offset after that record, or the position at which copying began. Only markers and aborted records
             lie between it and the position.
         unreleased: Whether its last owner has not released it: in at-least-once mode that owner's records may still
@@ -110,10 +111,10 @@ class PartitionState:
             self.kept_to = chunk.last_offset + 1
             if self.first_timestamp is None:
                 self.first_timestamp = chunk.records.first_timestamp
-        if dropped is not None and dropped.leader_epoch is not None:
-            self.leader_epoch, self.epoch_end = dropped.leader_epoch, chunk.end
-        elif chunk.count:
-            self.leader_epoch, self.epoch_end = chunk.records.leader_epoch, chunk.last_offset + 1
+        # The position is right behind it: what was left out on purpose would else be read again, as if the log had been
+        # truncated.
+        self.leader_epoch = chunk.records.leader_epoch if dropped is None else dropped.leader_epoch
+        self.epoch_end = chunk.end
 
     def committed_to_next(self) -> None:
         """Notes that what is in hand is committed."""

@@ -19,7 +19,7 @@ from k2k_assets.replication.slot.commit.committer import Committer
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.read.intake import Intake
-from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.errors import NotByTransport, SourceStopped
 from k2k_assets.transport.interface import Polled, Source
 
 # How long a function may take until the source is made to read the others alone, which costs some requests.
@@ -102,6 +102,9 @@ class OtherTopics:
             return self._source.poll(limit, _POLL_SECONDS)
         except SourceStopped as stopped:
             self._committer.keep_promise(stopped.reason)
+            raise
+        except NotByTransport:
+            self._committer.commit()  # as `Session` does: nothing may be under way when another transport takes over
             raise
 
     def end(self) -> None:

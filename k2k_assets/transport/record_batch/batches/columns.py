@@ -75,8 +75,11 @@ class BatchRecords:
 
     @property
     def leader_epoch(self) -> int | None:
-        epoch = self.arrived[-1].batch.leader_epoch
-        return None if epoch < 0 else epoch
+        return _known(self.arrived[-1].batch.leader_epoch)
+
+    @property
+    def first_leader_epoch(self) -> int | None:
+        return _known(self.arrived[0].batch.leader_epoch)
 
     @property
     def first_timestamp(self) -> int:
@@ -102,7 +105,12 @@ class BatchRecords:
 
     def _of(self, made: Sequence[DecodedBatch]) -> BatchColumns:
         whole = made[0] if len(made) == 1 else _joined(made)
-        return BatchColumns(self.source, self.leader_epoch, whole, self.arrived[0].batch.codec, self)
+        epochs = self.first_leader_epoch, self.leader_epoch
+        return BatchColumns(self.source, epochs, whole, self.arrived[0].batch.codec, self)
+
+
+def _known(leader_epoch: int) -> int | None:
+    return None if leader_epoch < 0 else leader_epoch
 
 
 def _wanted(arrived: ArrivedBatch) -> DecodedBatch:
@@ -130,7 +138,7 @@ class BatchColumns:
 
     Args:
         source: Their partition.
-        leader_epoch: Of the last one.
+        leader_epochs: Of the first and the last one; None for what is not known.
         records: The records.
         codec: Number of the compression that the first of them came with.
         undecoded: Them as they came; None if these were others too.
@@ -140,17 +148,17 @@ class BatchColumns:
         undecoded: See the argument.
     """
 
-    __slots__ = ("_headers", "_leader_epoch", "_records", "codec", "source", "undecoded")
+    __slots__ = ("_headers", "_leader_epochs", "_records", "codec", "source", "undecoded")
 
     def __init__(
         self,
         source: TopicPartition,
-        leader_epoch: int | None,
+        leader_epochs: tuple[int | None, int | None],
         records: DecodedBatch,
         codec: int = NONE,
         undecoded: BatchRecords | None = None,
     ) -> None:
-        self.source, self._leader_epoch, self._records = source, leader_epoch, records
+        self.source, self._leader_epochs, self._records = source, leader_epochs, records
         self.codec, self.undecoded = codec, undecoded
         self._headers: list[Headers | None] | None = None
 
@@ -167,7 +175,11 @@ class BatchColumns:
 
     @property
     def leader_epoch(self) -> int | None:
-        return self._leader_epoch
+        return self._leader_epochs[1]
+
+    @property
+    def first_leader_epoch(self) -> int | None:
+        return self._leader_epochs[0]
 
     @property
     def first_timestamp(self) -> int:
@@ -214,7 +226,7 @@ class BatchColumns:
         kept = DecodedBatch(
             made.offsets[:index], made.timestamps[:index], made.keys[:index], made.values[:index], made.headers[:index]
         )
-        return BatchColumns(self.source, self._leader_epoch, kept, self.codec)
+        return self._some(kept)
 
     def select(self, kept: Sequence[bool]) -> BatchColumns:
         made = self._records
@@ -225,4 +237,9 @@ class BatchColumns:
             list(compress(made.values, kept)),
             list(compress(made.headers, kept)),
         )
-        return BatchColumns(self.source, self._leader_epoch, left, self.codec)
+        return self._some(left)
+
+    def _some(self, records: DecodedBatch) -> BatchColumns:
+        first, last = self._leader_epochs
+        epochs = (first, last) if first == last else (None, None)
+        return BatchColumns(self.source, epochs, records, self.codec)

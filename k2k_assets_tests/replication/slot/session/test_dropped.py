@@ -16,6 +16,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.extent import Continuous
 from k2k_assets.replication.slot import session as module
 from k2k_assets.replication.slot.commit import committer
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
@@ -115,7 +116,23 @@ def test_what_was_dropped_before_a_record_that_cannot_be_read_is_committed(harne
     (mapping,) = mappings(made)
     assert (mapping.covered_to, mapping.dropped) == (5, (DroppedBy("some", ((3, 5),)),))
     (last,) = commits(made)
-    assert (last.position, last.epoch_end, last.leader_epoch, last.dropped) == (5, 3, 0, 2)
+    assert (last.position, last.epoch_end, last.leader_epoch, last.dropped) == (5, None, 0, 2)
+
+
+@pytest.mark.parametrize("first_epoch", [0, 4], ids=["one epoch", "two epochs"])
+def test_the_next_session_goes_on_behind_what_was_dropped_before_a_cut(
+    harness: Any, tmp_path: Path, first_epoch: int
+) -> None:
+    """What was left out is not read again: it would look as if the log had been cut off, and had grown again."""
+    pipeline = pipeline_with(tmp_path, headerReplication="enabled")
+    some = dropping("some", lambda offset: offset in (3, 4))
+    made = harness(arrivals(1, 2, 3, 4, 5, 6), {P0: 9}, pipeline=pipeline, first_stages=[some])
+    made.source.unreadable[P0], made.source.first_epoch = 5, first_epoch
+    assert made.session.start()
+    with pytest.raises(SourceStopped):
+        made.session.copy()
+    (last,) = commits(made)
+    assert PartitionState.of(made.plan, made.plan.partitions[0], last).reading_from.offset == 5
 
 
 def test_an_unreadable_record_that_is_dropped_stops_nothing(harness: Any, tmp_path: Path) -> None:

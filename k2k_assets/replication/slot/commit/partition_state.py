@@ -24,8 +24,8 @@ class PartitionState:
         plan: The partition, and its target.
         committed: Position in the newest commit record.
         next: Position after the records in hand (polled, not yet committed).
-        leader_epoch: Leader epoch of the last record in hand, copied or left out, or of the log when copying began; None
-            if unknown.
+        leader_epoch: Leader epoch of the last record in hand, copied or left out, or of the log when copying began;
+            None if unknown.
         epoch_end: Offset after that record, or the position at which copying began. Only markers and aborted records
             lie between it and the position.
         unreleased: Whether its last owner has not released it: in at-least-once mode that owner's records may still

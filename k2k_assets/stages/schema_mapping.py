@@ -5,8 +5,9 @@
   target   00 0000002a ...payload...        payload, and Protobuf's message indexes before it, stay as they are
 ```
 
-An id is looked up once a topic; then a record costs a look into a dictionary and a copy of its bytes. What has no such
-bytes before it, and null, stays as it is, or stops the topic where a rule refuses it.
+An id is looked up once a topic. Then a record costs a look into a dictionary and a copy of its bytes; or less in whole
+batches, in which the ids are replaced where they lie. What has no such bytes before it, and null, stays as it is, or
+stops the topic where a rule refuses it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from k2k_assets.registry.schemas import (
     SchemaOfOthers,
     SchemaRefused,
 )
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, WithPlaces
 from k2k_assets.transport.rewritten import RewrittenColumns
 
 Payloads = Sequence[bytes | None]
@@ -74,7 +75,7 @@ class SchemaMapper:
             RegistryUnreachable: A registry does not answer, and the first record needs it.
         """
         prefixes = self._prefixes(chunk.source.topic)
-        if not prefixes:
+        if not prefixes or _mapped_in_place(chunk, prefixes):
             return chunk
         columns = chunk.columns()
         keys, values = columns.keys(), columns.values()
@@ -95,7 +96,6 @@ class SchemaMapper:
         if fault or awaited:
             chunk.cut(end, fault, awaited)
         chunk.records = RewrittenColumns(chunk.columns(), new.get("key", keys)[:end], new.get("value", values)[:end])
-        chunk.rewritten = True
         return chunk
 
     def _prefixes(self, topic: str) -> dict[Facet, _Prefixes]:
@@ -108,6 +108,20 @@ class SchemaMapper:
             }
             self._topics[topic] = known
         return known
+
+
+def _mapped_in_place(chunk: Chunk, prefixes: Mapping[Facet, _Prefixes]) -> bool:
+    """Maps all ids of records that nobody has decoded; False if they have to be decoded, to see which is at fault."""
+    if not isinstance(chunk.records, WithPlaces):
+        return False
+    try:
+        changed = chunk.records.with_prefixes(PREFIX, {facet: each.start for facet, each in prefixes.items()})
+    except _AtFault:
+        return False
+    if changed is None:
+        return False
+    chunk.records = changed
+    return True
 
 
 class _AtFault(Exception):
@@ -165,6 +179,18 @@ class _Prefixes(dict[bytes, bytes]):
         self._ids = ids
         self._place = place
         self._refusals = refusals
+
+    def start(self, start: bytes | None) -> bytes | None:
+        """The first bytes of one payload, or None for null, with the target's id.
+
+        Raises:
+            _AtFault: It stops the topic.
+        """
+        if start is None:
+            if self._refusals.nulls:
+                raise _AtFault(None)
+            return None
+        return self[start]
 
     def mapped(self, payloads: Payloads) -> list[bytes | None]:
         """The payloads with the target's ids.

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.added_headers import AddedHeaders
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.transport.dropped import DroppedRecords
 from k2k_assets.transport.headers import Headers, of_name, with_added
 
@@ -97,6 +98,24 @@ class Columns(Records, Protocol):
         ...
 
 
+NewStart = Callable[[bytes | None], bytes | None]
+"""Tells what the first bytes of a key or value, or all of a shorter one, become; the number of bytes stays."""
+
+
+@runtime_checkable
+class WithPlaces(Protocol):
+    """Records that can be changed where they lie, undecoded."""
+
+    def with_prefixes(self, size: int, new: Mapping[Facet, NewStart]) -> Records | None:
+        """The records with other first bytes of keys and values; None if they are damaged: decoding tells where.
+
+        Args:
+            size: How many bytes are replaced at most.
+            new: Tells those of keys, and of values. What it raises goes to the caller.
+        """
+        ...
+
+
 class UnreadableRecord(Exception):
     """A record of a chunk cannot be read.
 
@@ -142,7 +161,6 @@ class Chunk:
         target_partition: Target partition; None leaves each record to the producer's partitioner.
         keep_headers: Whether the source's headers are copied.
         keep_timestamps: Whether the source's timestamps are copied.
-        rewritten: Whether a stage has replaced keys or values.
         fault: Why the records behind these were left out of the chunk; None if none were.
         awaited: What does not answer, so that the records behind these were left out for now; None if none were.
         carried: Name of headers that are copied even if the others are not; empty if there is none.
@@ -157,7 +175,6 @@ class Chunk:
     target_partition: int | None = None
     keep_headers: bool = True
     keep_timestamps: bool = True
-    rewritten: bool = False
     fault: StopReason | None = None
     awaited: ClusterUnreachable | None = None
     carried: str = ""

@@ -17,11 +17,15 @@ from k2k_assets.pipeline.sections.schema_mapping import Facet, RefusedPayloads
 from k2k_assets.registry.schema_ids import SchemaIds
 from k2k_assets.registry.schemas import RegistryUnreachable, Schema
 from k2k_assets.stages.schema_mapping import SchemaMapper
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Records
+from k2k_assets.transport.record_batch.batches.batch import batch_at
+from k2k_assets.transport.record_batch.batches.columns import BatchRecords, arrived
+from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch
 from k2k_assets_tests.support.memory.fake_records import ListRecords
 from k2k_assets_tests.support.services.registries import RegistryInMemory
 
 NOTHING = RefusedPayloads()
+ORDERS = TopicPartition("orders", 0)
 BOTH: dict[Facet, bool] = {"key": True, "value": True}
 A, B = (Schema("AVRO", f'"{name}"') for name in ("string", "long"))
 
@@ -30,8 +34,16 @@ def framed(schema_id: int, payload: bytes = b"payload") -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + payload
 
 
+@pytest.fixture(autouse=True, params=["decoded", "undecoded"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is the same where whole batches come, in which ids are replaced without decoding."""
+    monkeypatch.setattr(World, "is_undecoded", request.param == "undecoded")
+
+
 class World:
     """Two registries and a stage between them."""
+
+    is_undecoded = False
 
     def __init__(self, facets: Mapping[Facet, bool] = BOTH, refusals: RefusedPayloads = NOTHING) -> None:
         self.source, self.target = RegistryInMemory(1), RegistryInMemory(500)
@@ -39,8 +51,14 @@ class World:
         self.stage = SchemaMapper(ids, lambda topic: facets, lambda t: f"copy.{t}", lambda topic: refusals)
 
     def map(self, keys: list[bytes | None], values: list[bytes | None]) -> Chunk:
-        records = ListRecords(list(range(10, 10 + len(values))), given_keys=keys, given_values=values)
-        return self.stage(Chunk(TopicPartition("orders", 0), records, target_partition=0))
+        records: Records = ListRecords(list(range(10, 10 + len(values))), given_keys=keys, given_values=values)
+        if self.is_undecoded:
+            packed = [PackedRecord(n, *pair) for n, pair in enumerate(zip(keys, values, strict=True))]
+            batch = pack_batch(10, packed)
+            found = arrived(batch_at(memoryview(batch), 0, len(batch)), 10)
+            assert found is not None
+            records = BatchRecords(ORDERS, [found])
+        return self.stage(Chunk(ORDERS, records, target_partition=0))
 
 
 def test_ids_of_keys_and_values_are_mapped_and_payloads_stay() -> None:
@@ -52,7 +70,6 @@ def test_ids_of_keys_and_values_are_mapped_and_payloads_stay() -> None:
     assert chunk.columns().keys() == [framed(500), framed(500, b"")]
     assert chunk.columns().values() == [framed(501, b"\0\x02 one"), framed(501)]
     assert world.target.subjects == {"copy.orders-key": [A], "copy.orders-value": [B]}
-    assert chunk.rewritten
     assert chunk.readable() == (chunk, None)
 
 
@@ -73,7 +90,6 @@ def test_a_part_that_has_no_schemas_is_not_looked_at() -> None:
 
     untouched = World({})
     chunk = untouched.map([long_key], [framed(value)])
-    assert not chunk.rewritten
     assert chunk.columns().values() == [framed(value)]
 
 

@@ -42,7 +42,6 @@ class TransformStage:
         if batch.has_new_payloads or batch.has_new_headers:
             changed = list(batch.headers) if batch.has_new_headers else None
             chunk.records = RewrittenColumns(columns, batch.keys, batch.values, changed)
-            chunk.rewritten = True
         chunk.aside += self._dead_letters(batch, chunk, columns)
         if batch.stopped:
             chunk.cut(*batch.stopped)
@@ -66,7 +65,7 @@ class TransformStage:
             for has, offset, letter in zip(own.headers(), offsets, found, strict=True)
         ]
         records = RewrittenColumns(own, own.keys(), own.values(), headers)
-        return Chunk(chunk.source, records, target_topic=topic, rewritten=True)
+        return Chunk(chunk.source, records, target_topic=topic)
 
     def _reason(self, chunk: Chunk, offset: int, letter: DeadLetter) -> Headers:
         return [

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from typing import NamedTuple
 
 from k2k_assets.core.stops.reasons.records import BatchUnreadable, HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.chunk import UnreadableRecord, UnreadableRest
+from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.transport.chunk import NewStart, UnreadableRecord, UnreadableRest
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import NONE
+from k2k_assets.transport.record_batch.batches.prefixes import with_prefixes
 from k2k_assets.transport.record_batch.batches.record_codec import DecodedBatch, RawHeaders, decoded
 from k2k_assets.transport.record_batch.errors import Unreadable
 
@@ -90,6 +92,16 @@ class BatchRecords:
 
     def size(self) -> int:
         return self._size
+
+    def with_prefixes(self, size: int, new: Mapping[Facet, NewStart]) -> BatchRecords | None:
+        try:
+            changed = [
+                ArrivedBatch(with_prefixes(batch, batch.records - len(offsets), size, new), offsets)
+                for batch, offsets in self.arrived
+            ]
+        except Unreadable:
+            return None
+        return BatchRecords(self.source, changed)
 
     def columns(self) -> BatchColumns:
         made: list[DecodedBatch] = []

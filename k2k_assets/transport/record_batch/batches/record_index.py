@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,6 +105,44 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
     return RecordIndex(content, laters, deltas, heads, bodies, sections, ends)
 
 
+class Fields(NamedTuple):
+    """Where keys and values lie in their content, as arrays of one length.
+
+    Attributes:
+        keys: Where each key begins.
+        key_sizes: Its bytes; -1 for null.
+        values: Where each value begins.
+        value_sizes: Its bytes; -1 for null.
+    """
+
+    keys: Numbers
+    key_sizes: Numbers
+    values: Numbers
+    value_sizes: Numbers
+
+
+def fields_of(content: bytes, count: int) -> Fields:
+    """Where the keys and values of records lie.
+
+    Args:
+        content: The records, decompressed.
+        count: Their number; at least one.
+
+    Raises:
+        Unreadable: They are damaged, or more or less than that.
+    """
+    bytes_ = np.frombuffer(content, np.uint8)
+    index = indexed(content, count, finds_sections=False)
+    try:
+        key_sizes, keys = _field(bytes_, index.bodies)
+        value_sizes, values = _field(bytes_, keys + np.maximum(key_sizes, 0))
+    except IndexError:
+        raise Unreadable(_TOO_SHORT) from None
+    if (values + np.maximum(value_sizes, 0) >= index.ends).any():
+        raise Unreadable("a record is not as long as it says")
+    return Fields(keys, key_sizes, values, value_sizes)
+
+
 def have_headers(content: bytes, count: int) -> bool:
     """Whether any record has headers.
 
@@ -175,7 +214,13 @@ def _ensure_end(at: int, end: int) -> None:
 
 
 def _behind_field(content: Octets, at: Numbers) -> Numbers:
+    sizes, at = _field(content, at)
+    return at + np.maximum(sizes, 0)
+
+
+def _field(content: Octets, at: Numbers) -> tuple[Numbers, Numbers]:
+    """The size of a field of each record, and where it begins behind that."""
     sizes, at = numbers(content, at)
     if (sizes < -1).any() or (sizes > len(content)).any():
         raise Unreadable("a field of less than nothing, or longer than its record")
-    return at + np.maximum(sizes, 0)
+    return sizes, at

@@ -154,7 +154,6 @@ def test_records_that_a_stage_changed_or_left_out(
     if data.draw(st.booleans()):
         columns = chunk.columns()
         chunk.records = RewrittenColumns(columns, columns.values(), columns.keys())
-        chunk.rewritten = True
         records = [record._replace(key=record.value, value=record.key) for record in records]
     left = [record for record, is_kept in zip(records, kept, strict=True) if is_kept]
     made = _outgoing(chunk, PackingSettings(5000, codec))
@@ -166,7 +165,7 @@ def test_new_headers_are_written_and_the_codec_of_the_source_is_kept() -> None:
     columns = BatchRecords(SOURCE, [_one([PackedRecord(n, value=bytes(500)) for n in range(5)], attributes=ZSTD)])
     has = columns.columns()
     headers = [[("name", b"x"), ("name", None)]] * 5
-    chunk = Chunk(SOURCE, RewrittenColumns(has, has.keys(), has.values(), headers), "copies", 3, rewritten=True)
+    chunk = Chunk(SOURCE, RewrittenColumns(has, has.keys(), has.values(), headers), "copies", 3)
     made = _outgoing(chunk)
     assert [batch.attributes for batch in made] == [ZSTD]
     assert [record.headers for record in received(made)] == [[(b"name", b"x"), (b"name", None)]] * 5

@@ -15,7 +15,7 @@ from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import NONE
-from k2k_assets.transport.record_batch.batches.prefixes import with_prefixes
+from k2k_assets.transport.record_batch.batches.prefixes import Partly, with_prefixes
 from k2k_assets.transport.record_batch.batches.record_codec import DecodedBatch, RawHeaders, decoded
 from k2k_assets.transport.record_batch.errors import Unreadable
 
@@ -95,13 +95,12 @@ class BatchRecords:
 
     def with_prefixes(self, size: int, new: Mapping[Facet, NewStart]) -> BatchRecords | None:
         try:
-            changed = [
-                ArrivedBatch(with_prefixes(batch, batch.records - len(offsets), size, new), offsets)
-                for batch, offsets in self.arrived
-            ]
+            partly = [Partly(batch, batch.records - len(offsets)) for batch, offsets in self.arrived]
+            changed = with_prefixes(partly, size, new)
         except Unreadable:
             return None
-        return BatchRecords(self.source, changed)
+        arrived = zip(changed, [each.offsets for each in self.arrived], strict=True)
+        return BatchRecords(self.source, [ArrivedBatch(*each) for each in arrived])
 
     def columns(self) -> BatchColumns:
         made: list[DecodedBatch] = []

@@ -9,54 +9,78 @@ records   length | ... | 05 key  | 10 00 00000007 payload | ...
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.transport.chunk import NewStart
 from k2k_assets.transport.record_batch.batches.batch import CODEC_BITS, HEADER, RecordBatch
-from k2k_assets.transport.record_batch.batches.codecs import decompressed
+from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
 from k2k_assets.transport.record_batch.batches.compression import compressed
-from k2k_assets.transport.record_batch.batches.record_index import Fields, fields_of
+from k2k_assets.transport.record_batch.batches.record_index import fields_of
 from k2k_assets.transport.record_batch.batches.varints import Numbers, Octets
 
 _HEAD = struct.Struct(">qiibIh")
 _LENGTH_LESS, _CHECKED_FROM, _BEHIND_HEAD = 12, 21, 23
 
 
-def with_prefixes(batch: RecordBatch, unwanted: int, size: int, new: Mapping[Facet, NewStart]) -> RecordBatch:
-    """A batch whose records have other first bytes; itself if none has others.
+class Partly(NamedTuple):
+    """A batch, and how many of its first records stay as they are."""
+
+    batch: RecordBatch
+    unwanted: int
+
+
+def with_prefixes(partly: Sequence[Partly], size: int, new: Mapping[Facet, NewStart]) -> list[RecordBatch]:
+    """Batches whose records have other first bytes; themselves if none has others.
+
+    They are looked into together: a step for all records costs as much as one for a few.
 
     Args:
-        batch: The batch.
-        unwanted: So many of its first records stay as they are.
+        partly: The batches, at least one.
         size: How many bytes are replaced at most.
         new: Tells those of keys, and of values.
 
     Raises:
-        Unreadable: The batch is damaged.
+        Unreadable: A batch is damaged.
         Exception: What `new` raises.
     """
-    content = decompressed(batch.codec, batch.payload)
-    fields = fields_of(content, batch.records)
-    changed: bytearray | None = None
+    contents = [decompressed(batch.codec, batch.payload) if batch.codec else batch.payload for batch, _ in partly]
+    content = bytearray().join(contents)
+    fields = fields_of(content, sum(batch.records for batch, _ in partly))
+    wanted = _wanted(partly)
+    is_changed = False
     for facet, start in new.items():
-        at, sizes = _wanted(fields, facet, unwanted)
-        places, replaced = _replaced(content, at, sizes, size, start)
+        at, sizes = (fields.keys, fields.key_sizes) if facet == "key" else (fields.values, fields.value_sizes)
+        places, replaced = _replaced(content, at[wanted], sizes[wanted], size, start)
         if replaced is not None:
-            changed = changed if changed is not None else bytearray(content)
-            np.frombuffer(changed, np.uint8)[places] = replaced
-    return batch if changed is None else _with_content(batch, bytes(changed))
+            np.frombuffer(content, np.uint8)[places] = replaced
+            is_changed = True
+    if not is_changed:
+        return [batch for batch, _ in partly]
+    ends = accumulate(map(len, contents))
+    whole = memoryview(content)
+    return [
+        _with_content(batch, whole[end - len(before) : end])
+        for (batch, _), before, end in zip(partly, contents, ends, strict=True)
+    ]
 
 
-def _wanted(fields: Fields, facet: Facet, unwanted: int) -> tuple[Numbers, Numbers]:
-    at, sizes = (fields.keys, fields.key_sizes) if facet == "key" else (fields.values, fields.value_sizes)
-    return at[unwanted:], sizes[unwanted:]
+def _wanted(partly: Sequence[Partly]) -> slice | NDArray[np.bool_]:
+    """Which of the records of all batches may change."""
+    if not any(unwanted for _, unwanted in partly):
+        return slice(None)
+    return np.concatenate([np.arange(batch.records) >= unwanted for batch, unwanted in partly])
 
 
-def _replaced(content: bytes, at: Numbers, sizes: Numbers, size: int, new: NewStart) -> tuple[Numbers, Octets | None]:
+def _replaced(
+    content: bytearray, at: Numbers, sizes: Numbers, size: int, new: NewStart
+) -> tuple[Numbers, Octets | None]:
     """Where the bytes lie that are replaced, a row for each record; and what is there instead, None for the same."""
     is_long = sizes >= size
     if not is_long.all():
@@ -83,23 +107,23 @@ def _distinct(rows: Octets) -> tuple[Octets, Numbers]:
     return rows[firsts], which
 
 
-def _ask_about_short(content: bytes, at: Numbers, sizes: Numbers, new: NewStart) -> None:
+def _ask_about_short(content: bytearray, at: Numbers, sizes: Numbers, new: NewStart) -> None:
     """Nothing replaces what is null or shorter, but it may be refused."""
     short = {
-        None if length < 0 else content[first : first + length]
+        None if length < 0 else bytes(content[first : first + length])
         for first, length in zip(at.tolist(), sizes.tolist(), strict=True)
     }
     for each in short:
         new(each)
 
 
-def _with_content(batch: RecordBatch, content: bytes) -> RecordBatch:
+def _with_content(batch: RecordBatch, content: memoryview) -> RecordBatch:
     """A batch with other records, compressed as before if that makes them smaller."""
-    codec, payload = compressed(batch.codec, content)
+    codec, payload = compressed(batch.codec, bytes(content)) if batch.codec else (NONE, content)
     attributes = batch.attributes & ~CODEC_BITS | codec
     base, _, epoch, magic, _, _ = _HEAD.unpack_from(batch.header)
     checked = struct.pack(">h", attributes) + bytes(batch.header[_BEHIND_HEAD:HEADER])
-    crc = google_crc32c.extend(google_crc32c.value(checked), payload)
+    crc = google_crc32c.extend(google_crc32c.value(checked), np.frombuffer(payload, np.uint8))
     header = _HEAD.pack(base, HEADER - _LENGTH_LESS + len(payload), epoch, magic, crc, attributes)
     header += checked[_BEHIND_HEAD - _CHECKED_FROM :]
     return batch._replace(attributes=attributes, payload=memoryview(payload), header=memoryview(header))

@@ -86,10 +86,8 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
         Unreadable: They are damaged, or more or less than that.
     """
     try:
-        starts = np.frombuffer(_starts(content, count), np.int64)
-        ends = starts[1:]
         bytes_ = np.frombuffer(content, np.uint8)
-        _, heads = numbers(bytes_, starts[:-1])
+        heads, ends = _heads_and_ends(content, bytes_, count)
         laters, at = numbers(bytes_, heads + 1)
         deltas, bodies = numbers(bytes_, at)
         sections = ends
@@ -121,7 +119,7 @@ class Fields(NamedTuple):
     value_sizes: Numbers
 
 
-def fields_of(content: bytes, count: int) -> Fields:
+def fields_of(content: bytes | bytearray, count: int) -> Fields:
     """Where the keys and values of records lie.
 
     Args:
@@ -132,13 +130,14 @@ def fields_of(content: bytes, count: int) -> Fields:
         Unreadable: They are damaged, or more or less than that.
     """
     bytes_ = np.frombuffer(content, np.uint8)
-    index = indexed(content, count, finds_sections=False)
     try:
-        key_sizes, keys = _field(bytes_, index.bodies)
+        heads, ends = _heads_and_ends(content, bytes_, count)
+        bodies = _behind_number(bytes_, _behind_number(bytes_, heads + 1))
+        key_sizes, keys = _field(bytes_, bodies)
         value_sizes, values = _field(bytes_, keys + np.maximum(key_sizes, 0))
     except IndexError:
         raise Unreadable(_TOO_SHORT) from None
-    if (values + np.maximum(value_sizes, 0) >= index.ends).any():
+    if (values + np.maximum(value_sizes, 0) >= ends).any():
         raise Unreadable("a record is not as long as it says")
     return Fields(keys, key_sizes, values, value_sizes)
 
@@ -184,7 +183,18 @@ def _behind_record(content: bytes, at: int) -> tuple[int, bool]:
     return end, content[at] != 0
 
 
-def _starts(content: bytes, count: int) -> array[int]:
+def _heads_and_ends(content: bytes | bytearray, bytes_: Octets, count: int) -> tuple[Numbers, Numbers]:
+    """Where each record begins behind its length, and where it ends."""
+    starts = np.frombuffer(_starts(content, count), np.int64)
+    _, heads = numbers(bytes_, starts[:-1])
+    return heads, starts[1:]
+
+
+def _behind_number(content: Octets, at: Numbers) -> Numbers:
+    return numbers(content, at)[1]
+
+
+def _starts(content: bytes | bytearray, count: int) -> array[int]:
     """Where each record begins, and where the last one ends."""
     found = array("q")
     add = found.append

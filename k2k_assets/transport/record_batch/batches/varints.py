@@ -19,7 +19,7 @@ _SEVEN, _ONE = np.uint64(0x7F), np.uint64(1)
 _NO_END = "a number does not end"
 
 
-def number(content: bytes, at: int) -> tuple[int, int]:
+def number(content: bytes | bytearray, at: int) -> tuple[int, int]:
     """The number at a place, and where it ends.
 
     Raises:

@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--append", action="store_true", help="append to RESULTS.md")
     parser.add_argument("--records", type=int, default=2_000_000, help="records of 100 B in a copy")
     parser.add_argument("--repeat", type=int, default=3, help="how many copies of each kind")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the stages whose name has this, and none")
     options = parser.parse_args()
     require_proc()
     head = machine.listed()
@@ -64,6 +65,8 @@ def main() -> None:
         runs: dict[tuple[str, str], list[Copied]] = {}
         for turn in range(options.repeat):
             for what, sections in kinds(lab, *urls).items():
+                if options.only not in what and sections:
+                    continue
                 for form in (RECORDS, BATCHES):
                     settings = Settings(exactly_once=True, batch_size=LARGE, sections=sections, form=form)
                     copied = copy(lab, driver, of_json if what in OF_JSON else load, settings)

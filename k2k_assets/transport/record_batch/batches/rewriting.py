@@ -11,6 +11,7 @@
 | too large for the target | packed anew as several |
 | small and not compressed | joined with those beside it, because each batch has its price |
 | records that a stage has changed or left out | packed anew, in batches of `joined_bytes` |
+| schema ids that are others on the target | replaced where they lie (`prefixes`); it passes |
 
 What is packed anew is joined too, up to `joined_bytes`.
 """

@@ -34,7 +34,7 @@ from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, may_repeat, translate, translate_back
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut, feeding
-from k2k_assets.translation.log_ends import NOT_KNOWN
+from k2k_assets.translation.log_ends import NOT_KNOWN, is_of_former_log
 from k2k_assets.translation.other_way import first_unread_back
 
 _UNREAD = CommittedOffset(0)
@@ -224,14 +224,18 @@ class _Planner:
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if all(parse(committed.metadata, self.prefix) for _, committed in found):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.TRANSLATION, False)
-        if self._is_unread_elsewhere(source, topics, group, on_source):
+        is_former = is_of_former_log(on_source, self.pipe.copied.read_to.get(source, {}))
+        # Of what it has read of a former log nobody knows whether today's log has it.
+        read = _UNREAD if is_former else on_source
+        if self._is_unread_elsewhere(source, topics, group, read):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         offset, word, again = self._place(source, targets, dict(found))
-        if on_source and self._is_on_neither(source, on_source.offset, offset):
+        if read and self._is_on_neither(source, read.offset, offset):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if (
             offset >= 0
             and on_source
+            and not is_former
             and word is not FailbackDecision.MAY_REPEAT
             and on_source.offset <= self._log_end(source, on_source.offset)
             and self._same(source, targets, on_source.offset, offset)

@@ -83,8 +83,8 @@ def failback_plans(
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
-        logs = SourceLogs(pipeline, source).ends(ends, forth.committed()).offsets
-        pipe = replace(pipe, copied=replace(pipe.copied, source_logs=logs))
+        logs = SourceLogs(pipeline, source).ends(ends, forth.committed(), on_source.groups.values())
+        pipe = replace(pipe, copied=replace(pipe.copied, source_logs=logs.offsets, read_to=logs.read_to))
         target_logs = target.led_offsets(pipe.copied.ends, "latest").offsets
         return plan_failback(
             on_target.groups,

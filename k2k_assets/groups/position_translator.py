@@ -110,11 +110,12 @@ class PositionTranslator:
         copied = self._mappings.cut()
         # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
         source_ends, without_end = self._source.led_offsets(self._mappings.mapped, self._pipeline.readable_end)
-        source_logs, without_log = self._logs.ends(source_ends, self._mappings.committed())
+        logs = self._logs.ends(source_ends, self._mappings.committed(), groups.values())
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
-            source_logs=source_logs,
+            source_logs=logs.offsets,
+            read_to=logs.read_to,
         )
         mapped = self._mappings.mapped
         self._both_sides.catch_up(mapped.values(), self._patience, topics={tp.topic for tp in mapped})
@@ -134,7 +135,7 @@ class PositionTranslator:
         # Records that were mapped after L was taken can be read by now.
         now = self._target.led_offsets(copied.ends, "stable").offsets
         ends = {tp: Ends(at.start, max(at.end, now.get(tp, at.end))) for tp, at in copied.ends.items()}
-        offline = {**copied.offline_partitions, **without_end, **without_log}
+        offline = {**copied.offline_partitions, **without_end, **logs.offline}
         shared = self._shared(answers, copied.topic_ids, other_way) if other_way else {}
         unknown = {at: target for at, (target, state) in shared.items() if state is TranslationState.UNKNOWN}
         return TranslatedGroups(

@@ -33,7 +33,7 @@ from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, Translated, TranslationState, translate, unknown_where
 from k2k_assets.pipeline.sections.routing import Routing
-from k2k_assets.translation.log_ends import of_another_log
+from k2k_assets.translation.log_ends import is_of_former_log, of_another_log
 from k2k_assets.translation.other_way import OtherWay
 
 MapOf = Callable[[TopicPartition, int, int], PartitionMap]
@@ -80,6 +80,8 @@ class CopiedAtCut:
             none has one where it is `NOT_KNOWN`.
             None: no such check. Partitions without a leader are missing and are not checked either.
         offline_partitions: Target partitions without a leader, with the reason; positions in them are unknown.
+        read_to: Where groups have read another log, by the leader epochs of their commits (`LogEnds.read_to`): whatever
+            was copied since, a position beyond has no translation.
     """
 
     positions: Mapping[TopicPartition, int]
@@ -88,6 +90,7 @@ class CopiedAtCut:
     source_ends: Mapping[TopicPartition, int] | None = None
     source_logs: Mapping[TopicPartition, int] | None = None
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
+    read_to: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
 
 
 @without_cycle_collection()
@@ -178,24 +181,26 @@ class _Translation:
     def _has_read(self, name: str, source: TopicPartition, end: int) -> bool:
         """Whether a group has read a source partition up to an offset, or does not read its topic at all."""
         committed = self.groups[name].offsets.get(source)
-        return source.topic not in self._topics[name] if committed is None else committed.offset >= end
+        if committed is None:
+            return source.topic not in self._topics[name]
+        return committed.offset >= end and not is_of_former_log(committed, self.copied.read_to.get(source, {}))
 
     def _alone(self, source: TopicPartition, target: TopicPartition) -> Iterator[tuple[str, Answer]]:
         """Translates positions into a target partition that only one source partition feeds."""
         standing = self._standing.get(source)
         if not standing:
             return
-        positions = np.array([committed.offset for _, committed in standing], dtype=np.int64)
-        translated, again = self._translated(source, target, positions)
+        translated, again = self._translated(source, target, [committed for _, committed in standing])
         rows = zip(standing, translated.offsets.tolist(), translated.states.tolist(), again.tolist(), strict=True)
         for (name, committed), offset, state, count in rows:
             sources = ((source, committed),)
             yield name, Answer(target, offset, _STATES[state], sources, self._ours(committed), count)
 
     def _translated(
-        self, source: TopicPartition, target: TopicPartition, positions: Offsets
+        self, source: TopicPartition, target: TopicPartition, commits: Sequence[CommittedOffset]
     ) -> tuple[Translated, NDArray[np.int64]]:
         """The positions, and how many records are read again from each on."""
+        positions = np.array([committed.offset for committed in commits], dtype=np.int64)
         mapping, ends = self._map(source, positions), self.copied.ends.get(target)
         again = np.zeros(len(positions), dtype=np.int64)
         if target in self.copied.offline_partitions:
@@ -208,11 +213,16 @@ class _Translation:
             far = None if self.copied.source_ends is None else self.copied.source_ends.get(source, _BEYOND)
             unread = self.other_way.first_unread(mapping, self._identified(target), positions, ends, far)
             found, again = Translated(unread.offsets, unread.states), unread.again
-        of_another_log = self._of_another_log(source, positions)
-        return unknown_where(of_another_log, found), np.where(of_another_log, 0, again)
+        other_log = self._of_another_log(source, positions, commits)
+        return unknown_where(other_log, found), np.where(other_log, 0, again)
 
-    def _of_another_log(self, source: TopicPartition, positions: Offsets) -> NDArray[np.bool_]:
-        return of_another_log(positions, (self.copied.source_logs or {}).get(source))
+    def _of_another_log(
+        self, source: TopicPartition, positions: Offsets, commits: Iterable[CommittedOffset | None]
+    ) -> NDArray[np.bool_]:
+        beyond = of_another_log(positions, (self.copied.source_logs or {}).get(source))
+        if not (read_to := self.copied.read_to.get(source)):
+            return beyond
+        return beyond | np.array([is_of_former_log(committed, read_to) for committed in commits], dtype=np.bool_)
 
     def _shared(
         self, sources: Sequence[TopicPartition], targets: Sequence[TopicPartition]
@@ -228,7 +238,13 @@ class _Translation:
         maps = [self._map(source, at) for source, at in zip(sources, positions, strict=True)]
         triples = zip(sources, positions, maps, strict=True)
         positions = [self._begun(source, at, mapping, names) for source, at, mapping in triples]
-        other_logs = np.any([self._of_another_log(*pair) for pair in zip(sources, positions, strict=True)], axis=0)
+        other_logs = np.any(
+            [
+                self._of_another_log(source, at, (self.groups[name].offsets.get(source) for name in names))
+                for source, at in zip(sources, positions, strict=True)
+            ],
+            axis=0,
+        )
         for target in targets:
             feeds = [
                 self._feed(mapping, source, target, at, alone=len(targets) == 1)

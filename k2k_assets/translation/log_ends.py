@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.mapping.algebra.partition_map import Offsets
 from k2k_assets.mapping.algebra.translate import Translated, unknown_where
 
@@ -21,6 +24,18 @@ def of_another_log(positions: Offsets, end: int | None) -> NDArray[np.bool_]:
         end: Up to where its log is the one that was copied, or `NOT_KNOWN`; None: there is nobody to ask.
     """
     return np.zeros(positions.shape, dtype=np.bool_) if end is None else positions > end
+
+
+def is_of_former_log(committed: CommittedOffset | None, read_to: Mapping[int, int]) -> bool:
+    """Whether a group may have read records that the log has no more.
+
+    Args:
+        committed: Its commit on the source; None if there is none.
+        read_to: `LogEnds.read_to` of the partition. A commit without a leader epoch proves nothing.
+    """
+    if committed is None or committed.leader_epoch is None:
+        return False
+    return committed.offset > read_to.get(committed.leader_epoch, committed.offset)
 
 
 def before_end(found: Translated, end: int | None) -> Translated:

@@ -8,14 +8,18 @@
 The offsets tell nothing of it; leader epochs do (KIP-320). As long as the epoch at the end of a log is that of the last
 record that was copied, the log has had no other leader, and nothing is asked. After an election the source's client
 asks the leader whether it still has that record.
+
+What a group has read is judged likewise, by the leader epoch of its own commit: a position set by hand, and what is
+copied from there on, say nothing of what was read before. All groups that stand in one epoch of a partition cost one
+question, and none as long as the epoch is that of today.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
@@ -25,7 +29,7 @@ from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.cluster_offsets import LedOffsets
+from k2k_assets.kafka.groups import GroupOffsets
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.transport.errors import Restart, SourceStopped
@@ -60,13 +64,39 @@ class CopyEnd(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question to the leader of a partition: does its log have the record before `position`, of epoch `epoch`?"""
+class LogEnds(NamedTuple):
+    """Up to where logs are those that were copied, and those that groups have read.
+
+    Attributes:
+        offsets: By partition its end, or where it was cut off below what was copied; `NOT_KNOWN` where the source could
+            not be asked in time, or could not tell.
+        offline: Partitions without a leader, or hidden from the principal, with the reason.
+        read_to: Where groups may have read what the log has no more: by partition and leader epoch of their commits, up
+            to where the log has what was read; `NOT_KNOWN` as above. Others are left out.
+    """
+
+    offsets: dict[TopicPartition, int]
+    offline: dict[TopicPartition, str]
+    read_to: dict[TopicPartition, dict[int, int]]
+
+
+class _Epoch(NamedTuple):
+    """A leader epoch of a partition."""
+
+    partition: TopicPartition
+    epoch: int
+
+
+class _Answer(NamedTuple):
+    """The leader's answer whether its log has the record before `position`: up to `end` it has, or it has all of it."""
 
     epoch_today: int
-    epoch: int
     position: int
+    end: int
+
+    def holds(self, epoch_today: int, position: int) -> bool:
+        """A cut-off does, however long the log gets, until the leader is another one."""
+        return self.epoch_today == epoch_today and (self.end != _WHOLE or position <= self.position)
 
 
 class SourceLogs:
@@ -80,60 +110,68 @@ class SourceLogs:
     def __init__(self, pipeline: Pipeline, source: Cluster) -> None:
         self._pipeline = pipeline
         self._source = source
-        self._answers: dict[TopicPartition, tuple[_Asked, int]] = {}
+        self._answers: dict[_Epoch, _Answer] = {}
 
-    def ends(self, partitions: Iterable[TopicPartition], copied: Mapping[TopicPartition, CopyEnd]) -> LedOffsets:
+    def ends(
+        self,
+        partitions: Iterable[TopicPartition],
+        copied: Mapping[TopicPartition, CopyEnd],
+        groups: Iterable[GroupOffsets] = (),
+    ) -> LogEnds:
         """The offset up to which each log is the one that was copied: its end, or where it was cut off since.
 
         Args:
             partitions: Partitions of the source.
             copied: How far each is copied: its newest commit record.
-
-        Returns:
-            The offsets; `NOT_KNOWN` where the source could not be asked in time, or could not tell. Partitions without
-            a leader are offline.
+            groups: Commits of groups in them.
 
         Raises:
             ClusterUnreachable: No broker answers.
             Refused: The principal may not describe one of the topics.
         """
-        ends, epochs = self._source.led_ends(partitions)
+        (ends, offline), epochs = self._source.led_ends(partitions)
         # Behind the end of a log that was cut off, no leader tells where: only that it is shorter.
-        asked = {
-            tp: _Asked(epochs[tp], record.leader_epoch, min(_end_of_epoch(record), end))
-            for tp, end in ends.offsets.items()
+        of_copies = {
+            _Epoch(tp, record.leader_epoch): min(_end_of_epoch(record), end)
+            for tp, end in ends.items()
             if (record := copied.get(tp)) and record.leader_epoch is not None and tp in epochs
             if epochs[tp] != record.leader_epoch
         }
-        self._ask({tp: each for tp, each in asked.items() if not self._is_answered(tp, each)})
-        known = {tp: self._answers[tp][1] if tp in self._answers else NOT_KNOWN for tp in asked}
-        return LedOffsets({tp: min(end, known.get(tp, end)) for tp, end in ends.offsets.items()}, ends.offline)
+        of_groups = {of: min(position, ends[of.partition]) for of, position in _read_earlier(groups, epochs).items()}
+        # An epoch that the log has not reached need not be asked for: nobody has read under it there.
+        asked = {of: position for of, position in of_groups.items() if of.epoch < epochs[of.partition]}
+        self._ask(asked | {of: max(position, asked.get(of, 0)) for of, position in of_copies.items()}, epochs)
+        read_to: dict[TopicPartition, dict[int, int]] = {}
+        for of, end in self._cut_below(of_groups).items():
+            read_to.setdefault(of.partition, {})[of.epoch] = end
+        cut = {of.partition: end for of, end in self._cut_below(of_copies).items()}
+        return LogEnds({**ends, **cut}, offline, read_to)
 
-    def _is_answered(self, tp: TopicPartition, asked: _Asked) -> bool:
-        """Whether the last answer holds: a cut-off does, however long the log gets, until the leader is another one."""
-        if tp not in self._answers:
-            return False
-        before, end = self._answers[tp]
-        return before == asked or (end != _WHOLE and replace(before, position=asked.position) == asked)
+    def _cut_below(self, positions: Mapping[_Epoch, int]) -> dict[_Epoch, int]:
+        """Where the log was cut off below these positions, or `NOT_KNOWN`."""
+        has = {of: self._answers[of].end if of in self._answers else NOT_KNOWN for of in positions}
+        return {of: has[of] for of, position in positions.items() if has[of] < position}
 
-    def _ask(self, asked: Mapping[TopicPartition, _Asked]) -> None:
-        for tp in asked:
-            self._answers.pop(tp, None)
+    def _ask(self, asked: Mapping[_Epoch, int], epochs: Mapping[TopicPartition, int]) -> None:
+        """Asks for what is not known yet; then `_answers` has what could be told in time."""
+        today = {of: (epochs[of.partition], position) for of, position in asked.items()}
+        before = {of: self._answers[of] for of in asked if of in self._answers}
+        self._answers = {of: answer for of, answer in before.items() if answer.holds(*today[of])}
+        new = today.keys() - self._answers.keys()
         # Below the log start no leader knows the epochs any more; what was cut off there is deleted as well.
-        starts = self._source.led_offsets(asked, "earliest").offsets if asked else {}
-        for tp, each in asked.items():
-            if each.position <= starts.get(tp, -1):
-                self._answers[tp] = each, _WHOLE
-        deadline = Deadline(_SECONDS)
-        left = [tp for tp in asked if tp not in self._answers]
-        for first in range(0, len(left), _AT_ONCE):
-            wanted = {tp: Position(asked[tp].position, asked[tp].epoch) for tp in left[first : first + _AT_ONCE]}
+        starts = self._source.led_offsets({of.partition for of in new}, "earliest").offsets if new else {}
+        deleted = {of for of in new if asked[of] <= starts.get(of.partition, -1)}
+        self._answers |= {of: _Answer(*today[of], _WHOLE) for of in deleted}
+        left, deadline = new - deleted, Deadline(_SECONDS)
+        while left and not deadline.expired():
+            some = dict(islice({of.partition: of for of in left}.items(), _AT_ONCE))  # of each partition one at a time
+            left = left.difference(some.values())
             try:
-                found = self._validated(wanted, deadline)
+                found = self._validated({tp: Position(asked[of], of.epoch) for tp, of in some.items()}, deadline)
             except (K2KError, Restart) as error:
-                log.warning("whether the source still holds what was copied cannot be asked now: %s", error)
+                log.warning("whether the source still holds what was copied or read cannot be asked now: %s", error)
                 return
-            self._answers.update((tp, (asked[tp], end)) for tp, end in found.items() if end != NOT_KNOWN)
+            self._answers |= {some[tp]: _Answer(*today[some[tp]], end) for tp, end in found.items() if end != NOT_KNOWN}
 
     def _validated(self, wanted: Mapping[TopicPartition, Position], deadline: Deadline) -> dict[TopicPartition, int]:
         """Reads from these positions on, so that the leaders are asked; returns what is known in time."""
@@ -152,6 +190,16 @@ class SourceLogs:
         finally:
             source.close()
         return found
+
+
+def _read_earlier(groups: Iterable[GroupOffsets], epochs: Mapping[TopicPartition, int]) -> dict[_Epoch, int]:
+    """The highest position by partition and leader epoch, of commits in another epoch than that of today."""
+    highest: dict[tuple[TopicPartition, int], int] = {}
+    for group in groups:
+        for tp, (offset, _, epoch) in group.offsets.items():
+            if epoch is not None and epochs.get(tp, epoch) != epoch and offset >= highest.get((tp, epoch), 0):
+                highest[tp, epoch] = offset
+    return {_Epoch(*of): position for of, position in highest.items()}
 
 
 def _end_of_epoch(record: CopyEnd) -> int:

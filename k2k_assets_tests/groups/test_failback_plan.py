@@ -49,12 +49,14 @@ ONE = pipe(PREFIXED, {XA0: Ends(0, 14)}, mapping(A0, 9, DRAWN))
 
 def planned(
     on_target: Mapping[TopicPartition, int | CommittedOffset],
-    on_source: Mapping[TopicPartition, int] | None = None,
+    on_source: Mapping[TopicPartition, int | CommittedOffset] | None = None,
     by: Pipe = ONE,
     source_start: int = 0,
 ) -> list[FailbackPlan]:
-    held = {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in on_target.items()}
-    stands = {tp: CommittedOffset(at) for tp, at in (on_source or {}).items()}
+    held, stands = (
+        {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in offsets.items()}
+        for offsets in (on_target, on_source or {})
+    )
     ends = {tp: Ends(source_start, 100) for tp in (A0, B0)}
     return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
 
@@ -152,6 +154,25 @@ def test_a_source_that_was_cut_off(log: Mapping[TopicPartition, int], offset: in
     (plan,) = planned({XA0: 10}, by=cut_off)
     assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
     assert plan.commits == ({A0: offset} if offset >= 0 else {})
+
+
+@pytest.mark.parametrize(
+    ("on_target", "read_to", "row"),
+    [
+        ({XA0: 2}, {}, (5, "kept")),
+        ({XA0: 2}, {A0: {0: 3}}, (5, "exact")),  # what it has read there says nothing of today's log
+        ({XA0: 2, ALL0: 1}, {}, (5, "kept")),
+        ({XA0: 2, ALL0: 1}, {A0: {0: 3}}, (-1, "unknown")),  # 1 and 2 are read nowhere
+    ],
+)
+def test_what_was_read_of_a_former_log_of_the_source_counts_as_unread(
+    on_target: dict[TopicPartition, int], read_to: Mapping[TopicPartition, Mapping[int, int]], row: tuple[int, str]
+) -> None:
+    by = pipe(PREFIXED, {XA0: Ends(0, 4)}, mapping(A0, 7, {ALL0: [Run(0, 0, 3)], XA0: [Run(3, 0, 4)]}))
+    by = replace(by, copied=replace(by.copied, read_to=read_to))
+    (plan,) = planned(on_target, {A0: CommittedOffset(5, "", 0)}, by)
+    assert [(each.offset, each.decision) for each in plan.rows] == [row]
+    assert plan.rows[0].on_source == CommittedOffset(5, "", 0)
 
 
 def test_our_own_commits_are_not_progress() -> None:

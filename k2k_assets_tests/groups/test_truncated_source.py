@@ -134,3 +134,54 @@ def test_a_position_that_goes_on_behind_the_cut_skips_what_lies_there_today(
     rows = translate_offsets(pipeline, topic, 0, [20, 40, 60, 99])
     below = 20 if kept else first_behind
     assert [row.to_offset for row in rows] == [below, *[first_behind] * 3], "new records are nowhere on the target"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copied", [100, 30], ids=["copied to the end", "copied before the loss only"])
+def test_what_was_read_of_the_former_log_stays_unknown_when_the_copy_has_gone_on(
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str], copied: int
+) -> None:
+    """The other way that the stop names copies the new records: nobody who stood above the cut-off has read them."""
+    source, target = LossySource(broker), clusters.target_servers
+    topic, prefix = create_topic(source.servers, unique("orders")), unique("readers")
+    at = TopicPartition(topic, 0)
+    path = write_pipeline(
+        tmp_path,
+        source.servers,
+        target,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}.*"},
+        consumer={"group.id": unique("k2k")},
+    )
+    pipeline = load_pipeline([path])
+    source.write(topic, "kept", min(copied, 40))
+    if copied < 40:
+        copy(pipeline)
+        source.write(topic, "kept", 40 - copied)
+    source.mark(topic)
+    source.write(topic, "lost", 60)
+    if copied > 40:
+        copy(pipeline)
+    source.lose()
+    source.write(topic, "new", 100)
+    epoch = source.epoch(topic)
+    readers = {(20, 0): "exact", (40, 0): "exact", (60, 0): "unknown", (100, 0): "unknown", (60, epoch): "exact"}
+    groups = {read: f"{prefix}-{read[0]}-{read[1]}" for read in readers}
+    for (position, under), group in groups.items():
+        commit(source.servers, group, {at: position}, epoch=under)
+    if copied > 40:
+        assert list(copy(pipeline).stopped) == [topic]
+        assert run_tool(capsys, path, "set", "-o", f"{topic}:0:40")[0] == 0
+    assert copy(pipeline).stopped == {}
+    for _ in range(2):
+        result = sync_once(pipeline)
+        assert {read: result.lines(group)[0].decision.value for read, group in groups.items()} == readers
+    new = translate_offsets(pipeline, topic, 0, [60])[0].to_offset
+    stands = {read: held(target, group).get(at, (None, ""))[0] for read, group in groups.items()}
+    assert stands == {(20, 0): 20, (40, 0): stands[40, 0], (60, 0): None, (100, 0): None, (60, epoch): new}
+
+    commit(target, groups[100, 0], {at: 20}, "of an application")  # it has gone on there on its own
+    with both_clusters(pipeline) as (here, there):
+        (back,) = (plan.rows[0] for plan in failback_plans(pipeline, here, there) if plan.group == groups[100, 0])
+    assert (back.decision.value, back.offset) == ("exact", 20)

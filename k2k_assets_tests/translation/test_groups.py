@@ -47,6 +47,7 @@ def translated(
     positions: Mapping[TopicPartition, int] | None = None,
     unstable: Mapping[str, frozenset[TopicPartition]] | None = None,
     logs: Mapping[TopicPartition, int] | None = None,
+    read_to: Mapping[TopicPartition, Mapping[int, int]] | None = None,
 ) -> dict[str, list[Answer]]:
     offsets = {
         name: GroupOffsets(
@@ -61,6 +62,7 @@ def translated(
         ends,
         {target.topic: "id" for target in ends},
         source_logs=logs,
+        read_to=read_to or {},
     )
     return translate_groups(offsets, lambda tp, low, high: maps[tp], routing, copied, "k2k_")
 
@@ -291,6 +293,33 @@ def test_where_nobody_can_tell_of_the_source_s_log_every_position_is_unknown() -
     mixed = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2)))}
     alone = brief(translated({"g": {A0: 1}, "h": {B0: 1}}, mixed, STATIC, {ALL0: Ends(0, 4)}, logs={B0: NOT_KNOWN}))
     assert alone == {"g": [("all-0", 1, "exact")], "h": [("all-0", -1, "unknown")]}, "g does not read topic b"
+
+
+def test_what_was_read_of_a_former_log_has_no_translation_however_far_the_copy_is() -> None:
+    """The log was cut off at 1 and copied anew from there on: epoch 0 tells of a group that it has read another log."""
+    read_to = {A0: {0: 1, 3: NOT_KNOWN}}
+    maps = {A0: partition_map(A0, 4, (XA0, Run(0, 0, 4)))}
+    groups = {f"{at} in {epoch}": {A0: CommittedOffset(at, "", epoch)} for at in (1, 2) for epoch in (None, 0, 2, 3)}
+    found = brief(translated(groups, maps, ONE_TO_ONE, {XA0: Ends(0, 4)}, read_to=read_to))
+    unknown = {"2 in 0", "1 in 3", "2 in 3"}
+    assert {name for name, answers in found.items() if answers == [("x.a-0", -1, "unknown")]} == unknown
+    assert {answers[0][2] for name, answers in found.items() if name not in unknown} == {"exact"}
+    mixed = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2)))}
+    former = {name: {**stands, B0: CommittedOffset(1, "", 0)} for name, stands in groups.items()}
+    found = brief(translated(former, mixed, STATIC, {ALL0: Ends(0, 4)}, read_to=read_to))
+    assert {name for name, answers in found.items() if answers == [("all-0", -1, "unknown")]} == unknown
+
+
+def test_who_has_read_a_former_log_has_not_read_what_it_left_in_a_partition_under_another_routing() -> None:
+    """Records of a went to the partition that b feeds today."""
+    maps = {
+        A0: partition_map(A0, 4, (XB0, Run(0, 0, 2)), (XA0, Run(2, 0, 2))),
+        B0: partition_map(B0, 2, (XB0, Run(0, 2, 2))),
+    }
+    ends, group = {XA0: Ends(0, 2), XB0: Ends(0, 4)}, {A0: CommittedOffset(3, "", 0), B0: CommittedOffset(1)}
+    for read_to, answers in (({}, [1, 3]), ({A0: {0: 1}}, [-1, -1])):
+        found = translated({"g": group}, maps, ONE_TO_ONE, ends, read_to=read_to)
+        assert [answer.offset for answer in found["g"]] == answers
 
 
 def test_translations_are_marked() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import source_logs
 from k2k_assets.translation.log_ends import NOT_KNOWN
@@ -50,6 +51,43 @@ def test_where_a_log_was_cut_off_is_known_however_long_it_is_now(
                 if written_since:  # what was found is not asked again; behind the end nothing was found yet
                     patch.setattr(logs, "_validated", Mock(side_effect=AssertionError))
                 assert logs.ends([at], {at: _Copied(9, 0)}).offsets == {at: 5}
+
+
+@pytest.mark.slow
+def test_what_groups_have_read_is_asked_once_for_each_leader_epoch(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy has gone on under the new epoch. Groups that stand where the log is what it was cost nothing more."""
+    with lossy_broker(tmp_path) as broker:
+        lossy, topic = LossySource(broker), create_topic(broker.servers, unique("orders"))
+        lossy.write(topic, "kept", 5)
+        lossy.mark(topic)
+        lossy.write(topic, "lost", 4)
+        lossy.lose()
+        lossy.write(topic, "new", 9)
+        epoch = lossy.epoch(topic)
+        pipeline = make_pipeline(tmp_path, lossy.servers, clusters.target_servers, [topic])
+        with Cluster("source", {"bootstrap.servers": lossy.servers}) as source:
+            at, logs = TopicPartition(topic, 0), SourceLogs(pipeline, source)
+            copied = {at: _Copied(14, epoch)}
+            agreeing = [_standing(at, position, 0) for position in range(6)] + [
+                _standing(at, 14, epoch), _standing(at, 9, None)
+            ]  # fmt: skip
+            asked = Mock(side_effect=logs._validated)
+            monkeypatch.setattr(logs, "_validated", asked)
+            assert logs.ends([at], copied, agreeing).read_to == {}
+            assert asked.call_count == 1
+            for _ in range(2):
+                found = logs.ends([at], copied, [*agreeing, _standing(at, 7, 0), _standing(at, 9, 0)])
+                assert (found.offsets, found.read_to) == ({at: 14}, {at: {0: 5}})
+            assert asked.call_count == 2
+            # Of an epoch that the log has not reached nothing was read there.
+            assert logs.ends([at], copied, [_standing(at, 3, epoch + 1)]).read_to == {at: {epoch + 1: NOT_KNOWN}}
+            assert logs.ends([at], {at: _Copied(5, 0)}, [_standing(at, 9, 0)]) == ({at: 14}, {}, {at: {0: 5}})
+
+
+def _standing(at: TopicPartition, position: int, epoch: int | None) -> GroupOffsets:
+    return GroupOffsets("g", {at: CommittedOffset(position, "", epoch)})
 
 
 def test_what_cannot_be_asked_is_not_known_and_asked_again(

@@ -20,9 +20,14 @@ _ANSWER_SECONDS = 10.0
 Held = dict[TopicPartition, tuple[int, str]]
 
 
-def commit(servers: str, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
-    """Sets a group's offsets as an application (or an administrator) does."""
-    wanted = [KafkaTopicPartition(tp.topic, tp.partition, at, metadata=metadata) for tp, at in offsets.items()]
+def commit(
+    servers: str, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "", epoch: int = -1
+) -> None:
+    """Sets a group's offsets as an application does, or an administrator, who names no leader epoch."""
+    wanted = [
+        KafkaTopicPartition(tp.topic, tp.partition, at, metadata=metadata, leader_epoch=epoch)
+        for tp, at in offsets.items()
+    ]
 
     def accepted() -> bool:
         asked = admin(servers).alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])

@@ -62,8 +62,11 @@ class LossySource:
 
     def await_later_epoch(self, topic: str) -> None:
         """Waits until the log has begun a second leader epoch, which replaces the first one if that has no record."""
-        epochs = self._log(topic).with_name("leader-epoch-checkpoint")
-        wait_until(lambda: int(epochs.read_text().split()[-2]) > 0, SECONDS, f"a new epoch of {topic}")
+        wait_until(lambda: self.epoch(topic) > 0, SECONDS, f"a new epoch of {topic}")
+
+    def epoch(self, topic: str) -> int:
+        """The newest leader epoch of the log."""
+        return int(self._log(topic).with_name("leader-epoch-checkpoint").read_text().split()[-2])
 
     def _log(self, topic: str) -> Path:
         return self.broker.directory / "data" / f"{topic}-0" / ("0" * 20 + ".log")

@@ -252,17 +252,25 @@ class _Planner:
     def _is_unread_elsewhere(
         self, source: TopicPartition, topics: Collection[str], group: GroupOffsets, on_source: CommittedOffset | None
     ) -> bool:
-        """Whether a group reads another topic to which an earlier routing copied, and has not read all copies there.
+        """Whether a group has not read all that went to other topics, or to a former topic of today's name.
 
-        It has not read these records on the source either. Its position in today's topic tells nothing about them.
+        That is where an earlier routing copied to, or what was deleted and created anew. As long as the source has
+        these records, and the group has not read them there, its position in today's topic tells nothing about them.
         """
-        reads = {tp.topic for tp in (*group.offsets, *group.unstable)}.difference(topics)
-        for target, runs in self.pipe.map_of(source).runs.items() if reads else ():
-            position = group.offsets.get(TopicPartition(target.topic, target.partition), _UNREAD).offset
-            is_read = (
-                not len(runs) or position >= runs.target_end or (on_source and on_source.offset >= runs.source_end)
-            )
-            if target.topic in reads and not is_read:
+        reads = {tp.topic for tp in (*group.offsets, *group.unstable)}
+        log_start = self.source_ends[source].start if source in self.source_ends else 0
+        left_at = max(log_start, on_source.offset if on_source else 0)
+        for target, runs in self.pipe.map_of(source).runs.items():
+            at = TopicPartition(target.topic, target.partition)
+            if at.topic not in reads or not len(runs) or left_at >= runs.source_end:
+                continue
+            if at.topic in topics:
+                is_read = target == self.pipe.target(
+                    at
+                )  # as far as its position there says; of a former topic none is left
+            else:
+                is_read = group.offsets.get(at, _UNREAD).offset >= runs.target_end
+            if not is_read:
                 return True
         return False
 

@@ -264,6 +264,27 @@ def test_a_source_that_went_to_another_topic_under_another_routing(
     assert [(r.offset, r.decision) for plan in plans for r in plan.rows] == ([row] if row else [])
 
 
+@pytest.mark.parametrize(
+    ("on_source", "source_start", "row"),
+    [
+        (1, 0, (-1, "unknown")),  # 1 and 2 are read nowhere
+        (None, 0, (-1, "unknown")),
+        (1, 2, (-1, "unknown")),
+        (3, 0, (5, "exact")),  # read on the source
+        (1, 3, (5, "exact")),  # the source has deleted them
+    ],
+)
+def test_a_source_that_went_to_a_former_topic_of_the_same_name(
+    on_source: int | None, source_start: int, row: tuple[int, str]
+) -> None:
+    """The target topic was deleted and created anew when 3 were copied, and copying went on at 3."""
+    known = mapping(A0, 7, {XA0: [Run(3, 0, 4)]})
+    former = replace(known, runs={Target("x.a", "old id", 0): RunTable.of([Run(0, 0, 3)]), **known.runs})
+    by = pipe(PREFIXED, {XA0: Ends(0, 4)}, former)
+    (plan,) = planned({XA0: 2}, None if on_source is None else {A0: on_source}, by, source_start)
+    assert [(each.offset, each.decision) for each in plan.rows] == [row]
+
+
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=6), st.integers(0, 30))
 def test_there_and_back_changes_nothing(gaps: list[int], position: int) -> None:
     """A group that reads nothing on the target keeps its position, wherever it stands."""

@@ -26,8 +26,6 @@ _JOINED = {
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.STALE_MEMBER_EPOCH,
 }
-# A version lower than that of any observation, so that the mapper's next poll may replace the commit.
-_HANDED_BACK = Version(0, 0)
 
 
 @dataclass(slots=True)
@@ -91,7 +89,9 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
         if plan.returned and plan.group not in report.failed and plan.group not in report.refused
     }
     marked = FailbackReport()
-    report.handed_back += _write(target, returned, _HANDED_BACK.metadata(prefix), marked)
+    # Lower than any observation, so that the next poll of this source's mapper may replace it: but of no other source's.
+    version = Version(0, 0, source.cluster_id())
+    report.handed_back += _write(target, returned, version.metadata(prefix), marked)
     for group, why in {**marked.failed, **marked.refused}.items():
         log.warning("group %s is not kept in step on the target: its commit there could not be marked: %s", group, why)
     return report

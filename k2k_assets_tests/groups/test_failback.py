@@ -102,7 +102,7 @@ def test_groups_return_to_the_source(both: tuple[Cluster, Cluster]) -> None:
     assert set(on_source.values()) == {(2, "app")}
     assert held(source.servers, names["moved"])[TopicPartition(topic, 1)] == (5, "app")
     on_target = {name: held(target.servers, group)[t0] for name, group in names.items()}
-    assert on_target["moved"] == on_target["kept"] == (12, "k2k_0.0")
+    assert on_target["moved"] == on_target["kept"] == (12, f"k2k_0.0@{source.cluster_id()}")
     assert on_target["ours"] == on_target["on-source"] == on_target["on-target"] == on_target["went-on"] == (12, "")
 
 

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups.failback import execute
+from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
@@ -63,3 +66,10 @@ def test_the_second_mapper_leaves_the_group_alone(clusters: KafkaSandbox, tmp_pa
         assert held(clusters.target_servers, group)[target] == stands
         assert sync_once(first).lines(group)[0].decision.value == "exact"
         assert held(clusters.target_servers, group)[target] == stands
+
+    commit(clusters.target_servers, group, {target: 8})  # it has failed over, and goes back to the first source
+    with both_clusters(first) as (here, there):
+        assert execute(failback_plans(first, here, there), here, there, "k2k_").handed_back == [group]
+    assert sync_once(second).lines(group)[0].decision.value == "another cluster"
+    assert sync_once(first).lines(group)[0].decision.value == "exact"
+    assert held(clusters.target_servers, group)[target][0] == 8

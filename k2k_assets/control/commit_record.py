@@ -13,6 +13,7 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.document import reason_of, written
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.bidirectional import Marker
 
 VERSION = 1
 _BY_RECORDS = "records"
@@ -72,6 +73,8 @@ class _Value(wire.Value, frozen=True):
     dropped: int = 0
     producer: _Producer | None = None
     transport: str | None = None
+    marker: tuple[str, str, str] | None = None
+    marker_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ class CommitRecord:
             copies it next raises the epoch, so that nothing of the one before arrives late. None if there is none.
         transport: How they were brought: `batches`, or `records: ` with the reason why not by batches. None: by
             records, as the pipeline file says.
+        marker: The marker of the copies; None if they have none, and in records of releases that did not note it.
+        marker_changed: Whether earlier copies of the partition have another marker, or none.
     """
 
     group: str
@@ -163,12 +168,18 @@ class CommitRecord:
     dropped: int = 0
     producer: ProducerIdentity | None = None
     transport: str | None = None
+    marker: Marker | None = None
+    marker_changed: bool = False
     version: ClassVar[int] = VERSION
 
     @property
     def order(self) -> tuple[int, int]:
         """Generation and sequence: the newest record of a key has the highest, whatever its offset."""
         return self.generation, self.sequence
+
+    def has_others_than(self, marker: Marker | None) -> bool:
+        """Whether copies that this pipeline has made may have another marker, or none."""
+        return self.marker_changed or self.marker != marker
 
     @property
     def form(self) -> str:
@@ -215,7 +226,8 @@ class CommitRecord:
             reason=_read(body.reason, body.stop),
             overridden=overridden,
             producer=ProducerIdentity(body.producer.id, body.producer.epoch) if body.producer else None,
-            **wire.contents(body, "target", "reason", "stop", "overridden", "producer"),
+            marker=Marker.parse(body.marker),
+            **wire.contents(body, "target", "reason", "stop", "overridden", "producer", "marker"),
         )
 
 

@@ -52,6 +52,8 @@ def commit_record(
         log_start=None if request.adopts is not None else _log_start(override),
         epoch_end=known.epoch_end if known else None,
         producer=record.producer if record else None,
+        marker=pipeline.marker,
+        marker_changed=record is not None and record.has_others_than(pipeline.marker),
         overridden=Overridden(
             by=request.by,
             why=request.why,

@@ -35,6 +35,7 @@ from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.stops.reasons.target_log import OpenTransaction
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.bidirectional import Marker
 
 # Characters that JSON escapes, and others: two and four bytes in UTF-8, both separators of JavaScript, DEL.
 ODD = 'ü"\\/\b\f\n\r\t\x00\x1f\x7f\u2028\u2029😀'
@@ -144,6 +145,13 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         + b'","stop":{"code":"unclassified","facts":{"text":"'
         + ODD_JSON
         + b'","notedCode":null}},"began":0}',
+    ),
+    "commit, both ways": (
+        replace(COMMIT, marker=Marker(ODD, "pipeline", "p"), marker_changed=True).value_bytes(),
+        b'{"version":1,"kind":"commit","pipeline":"p","position":1234,"leaderEpoch":3,'
+        b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
+        b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
+        b'"began":0,"marker":["' + ODD_JSON + b'","pipeline","p"],"markerChanged":true}',
     ),
     "commit, by batches": (
         replace(COMMIT, transport="batches", dropped=4).value_bytes(),

@@ -18,6 +18,7 @@ from k2k_assets.core.stops.reasons import (
     target_log,
     target_topic,
     unclassified,
+    unmarked_copies,
     unusable_functions,
 )
 
@@ -33,6 +34,7 @@ _FILES: tuple[ModuleType, ...] = (
     target_topic,
     target_log,
     positions,
+    unmarked_copies,
     unclassified,
 )
 

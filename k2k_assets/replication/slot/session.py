@@ -35,6 +35,7 @@ from k2k_assets.replication.slot.start.paused_topics import PausedTopics
 from k2k_assets.replication.slot.start.slot_claims import SlotClaims
 from k2k_assets.replication.slot.start.start_checks import resolve_starts
 from k2k_assets.replication.slot.start.start_commits import StartCommits, ensure_newest, last_sequence
+from k2k_assets.replication.slot.start.unmarked_copies import unmarked_copies
 from k2k_assets.replication.slot.stop_record import AskedToStop, StopRecordWatch
 from k2k_assets.stages import Stage
 from k2k_assets.transport.capabilities import Capabilities
@@ -172,6 +173,9 @@ class Session:
             self._source_cluster,
             self._target_cluster,
         )
+        noted = self._tail.state.settings.values()
+        begun = self._plan, starts.states.values(), commit_log, noted
+        starts.stop(unmarked_copies(*begun, self._source_cluster, self._wait_for_others))
         starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():
             self._memory.stopped.stop(tp, reason)

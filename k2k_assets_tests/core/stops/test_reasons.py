@@ -71,6 +71,7 @@ def test_codes_never_change() -> None:
         "open-transaction",
         "positions-lost",
         "position-unreadable",
+        "unmarked-copies",
         "unclassified",
     ]
 

@@ -127,6 +127,8 @@ class StartCommits:
         noted = {tp: commit_log.positions[tp] for tp in states if tp in commit_log.positions}
         # The next record may be long in coming, and a stop that was put right would be told until then.
         needed = {tp for tp, record in noted.items() if record.reason is not None}
+        # The pipeline back asks which marker the copies have from now on.
+        needed |= {tp for tp, record in noted.items() if record.marker != self._plan.pipeline.marker}
         if not self._plan.pipeline.features.exactly_once:
             needed |= {tp for tp in noted if tp in raised or not states[tp].unreleased}
         elif not self._plan.one_to_one:

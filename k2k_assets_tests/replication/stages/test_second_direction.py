@@ -1,0 +1,228 @@
+"""The second direction of a pair is added later, or the marker changes: copies that it does not tell stay there."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k2k_assets.core.stops.reasons.unmarked_copies import UnmarkedCopies
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted, Where
+from k2k_assets.pipeline import load_pipeline
+from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets_tests.support.brokers.kafka import read_all, unique
+from k2k_assets_tests.support.copies.both_ways import (
+    MARKER,
+    OneWay,
+    assert_no_echo_and_no_loss,
+    settle,
+    topic_on_both,
+    write_some,
+)
+from k2k_assets_tests.support.copies.copying import commit_records, copy, told
+from k2k_assets_tests.support.copies.pipelines import MODES, write_pipeline
+
+pytestmark = pytest.mark.integration
+
+
+class Pair:
+    """A topic on both sides, and the pipelines there and back by any settings, each with one group."""
+
+    def __init__(self, clusters: KafkaSandbox, directory: Path, mode: str = "enabled") -> None:
+        self.topic = topic_on_both(clusters)
+        self.name = unique("both")
+        self._directory, self._mode = directory, mode
+        self._servers = clusters.source_servers, clusters.target_servers
+
+    def forth(self, marks: bool = True, **sections: Any) -> OneWay:
+        return self._way(*self._servers, marks, **sections)
+
+    def back(self, marks: bool = True, **sections: Any) -> OneWay:
+        return self._way(*self._servers[::-1], marks, **sections)
+
+    def _way(
+        self, source: str, target: str, marks: bool, group: str = "", control: str = "", **sections: Any
+    ) -> OneWay:
+        names = control or f"{self.name}-control"
+        path = write_pipeline(
+            self._directory, source, target, [self.topic],
+            consumer={"group.id": group or self.name, **sections.pop("consumer", {})},
+            features={"exactlyOnce": self._mode, "bidirectionalReplication": "enabled" if marks else "disabled"},
+            **{
+                "name": self.name,
+                "coordination": {kind: {"topic": f"{names}-{kind}"} for kind in ("commit", "assignment")},
+                **sections,
+            },
+        )  # fmt: skip
+        return OneWay(path, load_pipeline([path]), source, target)
+
+    def values(self, servers: str) -> list[bytes | None]:
+        return [record.value for record in read_all(servers, self.topic)]
+
+    def assert_stopped(self, way: OneWay, position: int, end: int) -> None:
+        outcome = copy(way.pipeline)
+        (reason,) = outcome.stopped[self.topic].values()
+        assert isinstance(reason, UnmarkedCopies)
+        assert (reason.source, reason.position, reason.log_end) == (TopicPartition(self.topic, 0), position, end)
+        assert f"k2k-tool set -f FILE -o {self.topic}:0:latest" in told(outcome)[self.topic]
+
+    def set(self, way: OneWay, where: Where) -> None:
+        with both_clusters(way.pipeline) as (source, target):
+            override(way.pipeline, source, target, Request((Wanted(self.topic, 0, where),), "a test"))
+
+
+@pytest.fixture
+def pair(clusters: KafkaSandbox, tmp_path: Path) -> Pair:
+    return Pair(clusters, tmp_path)
+
+
+def one_after_the_other(pair: Pair) -> tuple[OneWay, OneWay, list[bytes]]:
+    """One way has copied something without a marker; now both files say that it goes both ways."""
+    once = pair.forth(marks=False)
+    values = write_some(once, pair.topic, "history", 20)
+    assert copy(once.pipeline).stopped == {}
+    return pair.forth(), pair.back(), values
+
+
+@MODES
+def test_the_history_does_not_come_back(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
+    pair = Pair(clusters, tmp_path, mode)
+    forth, back, values = one_after_the_other(pair)
+    end = len(values) + (mode == "enabled")
+    pair.assert_stopped(back, 0, end)
+    settle([forth], 1)
+    pair.assert_stopped(back, 0, end)
+    assert pair.values(forth.source) == values
+    # As the stop says, and as docs/bidirectional.md does.
+    pair.set(back, "latest")
+    ways = forth, back
+    values += [value for n, way in enumerate(ways) for value in write_some(way, pair.topic, f"new{n}", 10)]
+    settle(ways)
+    for way in ways:
+        assert sorted(value or b"" for value in pair.values(way.source)) == sorted(values)
+    marked = [record.value for record in read_all(back.source, pair.topic) if MARKER in dict(record.headers)]
+    assert len(marked) == 10, "of the history none is"
+
+
+def test_who_sets_the_position_before_the_first_start_is_not_stopped(pair: Pair) -> None:
+    forth, back, values = one_after_the_other(pair)
+    pair.set(back, "latest")
+    settle((forth, back))
+    assert pair.values(forth.source) == values
+
+
+def test_where_it_begins_behind_them_nothing_is_stopped(pair: Pair) -> None:
+    forth, _, values = one_after_the_other(pair)
+    back = pair.back(consumer={"auto.offset.reset": "latest"})
+    settle((forth, back))
+    assert pair.values(forth.source) == values
+
+
+def test_all_is_copied_where_somebody_says_so_once(pair: Pair) -> None:
+    forth, back, values = one_after_the_other(pair)
+    pair.assert_stopped(back, 0, 21)
+    pair.set(back, 0)
+    settle((forth, back))
+    assert pair.values(forth.source) == values + values
+    write_some(back, pair.topic, "more", 1)
+    settle((forth, back))
+    assert len(pair.values(forth.source)) == 41
+
+
+def test_a_pipeline_back_that_has_copied_nothing_yet_stops_nothing(pair: Pair) -> None:
+    assert copy(pair.forth(marks=False).pipeline).stopped == {}
+    back = pair.back()
+    values = write_some(back, pair.topic, "own", 5)
+    settle((back, pair.forth()))
+    assert pair.values(back.target) == values
+
+
+def test_all_copies_have_the_marker(pair: Pair) -> None:
+    """As from the first record on; so another group may begin anew at any time."""
+    forth, back = pair.forth(), pair.back()
+    values = write_some(forth, pair.topic, "a", 5)
+    settle((forth, back), 1)
+    settle([pair.back(group=unique("another"))], 1)
+    assert_no_echo_and_no_loss((forth, back), pair.topic, values)
+    (last,) = commit_records(forth.pipeline, forth.target)[-1:]
+    assert (last.marker, last.marker_changed) == (forth.pipeline.marker, False)
+
+
+def test_a_group_that_begins_anew_is_stopped_by_what_was_copied_before_the_marker(pair: Pair) -> None:
+    forth, back, _ = one_after_the_other(pair)
+    pair.set(back, "latest")
+    write_some(forth, pair.topic, "new", 5)
+    settle((forth, back))
+    (last,) = commit_records(forth.pipeline, forth.target)[-1:]
+    assert (last.marker, last.marker_changed) == (forth.pipeline.marker, True)
+    pair.assert_stopped(pair.back(group=unique("another")), 0, 27)
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"name": unique("renamed")},
+    {"bidirectional": {"mode": "cluster"}},
+    {"bidirectional": {"headers": {"bidirectional": "another"}}},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=["name", "mode", "header"])
+def test_copies_under_a_former_marker_that_are_not_read_yet(pair: Pair, change: dict[str, Any]) -> None:
+    before = forth, back = pair.forth(), pair.back()
+    values = write_some(forth, pair.topic, "a", 5) + write_some(back, pair.topic, "b", 5)
+    settle(before)
+    values += write_some(forth, pair.topic, "late", 3)
+    copy(forth.pipeline)
+    (position,) = {record.position for record in commit_records(back.pipeline, back.target)[-1:]}
+
+    after = forth, back = pair.forth(**change), pair.back(**change)
+    pair.assert_stopped(back, position, position + 4)
+    copy(forth.pipeline)
+    pair.assert_stopped(back, position, position + 4)
+    pair.set(back, "latest")
+    settle(after)
+    values += write_some(back, pair.topic, "then", 5)
+    settle(after)
+    for way in after:
+        assert sorted(value or b"" for value in pair.values(way.source)) == sorted(values)
+
+
+def test_a_marker_changes_without_a_stop_where_all_is_read(pair: Pair) -> None:
+    before = forth, back = pair.forth(), pair.back()
+    values = write_some(forth, pair.topic, "a", 5) + write_some(back, pair.topic, "b", 5)
+    settle(before)
+    after = tuple(make(bidirectional={"mode": "cluster"}) for make in (pair.forth, pair.back))
+    settle(after, 1)
+    values += [value for n, way in enumerate(after) for value in write_some(way, pair.topic, f"then{n}", 5)]
+    settle(after)
+    assert_no_echo_and_no_loss((after[0], after[1]), pair.topic, values)
+
+
+def test_a_pipeline_with_positions_that_becomes_bidirectional(pair: Pair) -> None:
+    """It has brought back what was written on the other side during an outage; then both ways are wanted."""
+    once, home = pair.forth(marks=False), pair.back(marks=False, consumer={"auto.offset.reset": "latest"})
+    copy(home.pipeline)
+    values = write_some(once, pair.topic, "history", 20)
+    copy(once.pipeline)
+    pair.assert_stopped(pair.back(), 0, 21)
+    assert pair.values(once.source) == values
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "not named"])
+def test_a_commit_topic_of_another_name(pair: Pair, caplog: pytest.LogCaptureFixture, is_named: bool) -> None:
+    once = pair.forth(marks=False)
+    write_some(once, pair.topic, "history", 3)
+    copy(once.pipeline)
+    names = once.pipeline.coordination.commit.topic
+    reverse = {"commitTopic": names} if is_named else {}
+    back = pair.back(control=unique("elsewhere"), bidirectional={"reverse": reverse})
+    with caplog.at_level(logging.WARNING, "k2k.replication"):
+        stopped = copy(back.pipeline).stopped
+    said = [line for line in caplog.messages if "'bidirectional.reverse.commitTopic'" in line]
+    assert (pair.topic in stopped) == is_named
+    assert len(said) == (not is_named)
+    assert is_named or f"'{back.pipeline.coordination.commit.topic}' on the source" in said[0]

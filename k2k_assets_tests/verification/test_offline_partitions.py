@@ -103,4 +103,5 @@ def test_the_groups_checks_and_sensors_of_the_others_go_on(
         seen = observe(pipeline)
         assert seen.ends == {topic: [20, 20]}
         assert seen.positions == {topic: [20, 20]}
+        assert seen.offline == ([one] if side == "source" else [])
         assert set(observe_groups(pipeline).found.groups) == {healthy, hidden, both}

@@ -61,13 +61,14 @@ def lateness_events(
 
 
 def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Mapping[str, Mapping[int, PartitionLag]]:
-    """Lag of the partitions; in seconds it is unknown where the source does not answer in time."""
+    """Lag of the partitions; in seconds it is unknown where they are offline, or not answered for in time."""
     found = {
         TopicPartition(topic, n): PartitionLag(position, end, 0.0 if (position or 0) >= end else None)
         for topic in topics
         for n, (position, end) in enumerate(zip(seen.positions[topic], seen.ends[topic], strict=True))
     }
-    if behind := {tp: lag.position for tp, lag in found.items() if lag.seconds is None}:
+    found |= {tp: PartitionLag(found[tp].position, None, None) for tp in found.keys() & set(seen.offline)}
+    if behind := {tp: lag.position for tp, lag in found.items() if lag.seconds is None and lag.end is not None}:
         # A source that does not answer is asked again by a later tick.
         with suppress(K2KError), both_clusters(pipeline, CALL_SECONDS) as (source, _):
             found |= read_lags(pipeline, source, behind)

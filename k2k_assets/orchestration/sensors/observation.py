@@ -40,7 +40,8 @@ class Observation:
 
     Attributes:
         found: The topics.
-        ends: `Pipeline.readable_end` of each partition, by topic; without topics that have no target.
+        ends: `Pipeline.readable_end` of each partition, by topic; without topics that have no target. Of an offline
+            partition it is the position, so that the others are still copied.
         positions: Committed position of each partition, by topic.
         mappings: Position of each partition in the index, by topic; None if the pipeline has no index.
         log: The commit log.
@@ -49,6 +50,7 @@ class Observation:
         paused: Paused source topics.
         runs: Offset of the last heartbeat of each run that starts to copy, or updates the mappings, by run id.
         topic_ids: Ids of the source topics that can be seen.
+        offline: Source partitions whose end nobody tells, because they have no leader.
     """
 
     found: Discovery
@@ -61,6 +63,7 @@ class Observation:
     paused: Mapping[str, Pause] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    offline: Collection[TopicPartition] = ()
 
     def form_of(self, topic: str) -> str:
         """How the records of a topic are brought, see `forms_of`."""
@@ -83,7 +86,6 @@ def observe(pipeline: Pipeline) -> Observation:
             # A topic without a target is left out, because a run with it would be refused.
             routed = {name: topic for name, topic in found.topics.items() if topic.target is not None}
             partitions = [TopicPartition(name, p) for name, topic in routed.items() for p in range(topic.partitions)]
-            # Without offline partitions; their position counts as their end, so that the others are still copied.
             ends = source.led_offsets(partitions, pipeline.readable_end).offsets
             # After the ends, so that a topic that was created again in between is noticed.
             on_source = source.describe_async(routed, partly=True)
@@ -109,6 +111,7 @@ def observe(pipeline: Pipeline) -> Observation:
         paused=assignments.paused,
         runs=assignments.runs,
         topic_ids={name: topic.topic_id for name, topic in described.items()},
+        offline=[tp for tp in partitions if tp not in ends],
     )
 
 

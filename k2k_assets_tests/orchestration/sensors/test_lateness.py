@@ -12,6 +12,7 @@ import pytest
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.sensors import lateness, replication_sensor
@@ -103,6 +104,26 @@ def test_a_source_that_does_not_answer_changes_no_verdict(place: Path, monkeypat
     _observed(monkeypatch, {"a": 7, "b": 10}, {})
     told = ticked(Ticks(place, "127.0.0.1:1", "127.0.0.1:1", ["a", "b"], sync=LIMIT))
     assert [check.asset_key.path[-1] for check in told] == ["b"]
+
+
+@pytest.mark.parametrize("position", [10, None])
+def test_a_partition_without_a_leader_changes_no_verdict(
+    place: Path, monkeypatch: pytest.MonkeyPatch, position: int | None
+) -> None:
+    """Nobody knows what waits there, also where nothing of it was copied yet."""
+    end, offline = position or 0, [TopicPartition("a", 1)]
+
+    def observe(pipeline: Pipeline) -> Observation:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        ends, at = {"a": [10, end], "b": [10]}, {"a": [10, position], "b": [10]}
+        return Observation(found, ends, at, None, CommitLog(), {}, offline=offline)
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    monkeypatch.setattr(lateness, "both_clusters", lambda *_: pytest.fail("it is asked"))
+    ticks = Ticks(place, "s:9092", "t:9092", ["a", "b"], sync=LIMIT)
+    assert [check.asset_key.path[-1] for check in ticked(ticks)] == ["b"]
+    offline.clear()
+    assert [check.asset_key.path[-1] for check in ticked(ticks)] == ["a"]
 
 
 def test_where_a_run_copies_it_tells_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

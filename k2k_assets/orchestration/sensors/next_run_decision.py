@@ -212,7 +212,7 @@ class SyncDecision(_Model):
     Attributes:
         run_key: Key of the run to request; None to request none.
         reason: The reason, for people.
-        dead: Ids of runs to report as failed.
+        dead: Ids of runs whose process has ended, for Dagster to know it.
         run_reports: Whether only runs of the job do the work; these report by themselves.
         others: Others that do the work; empty if none.
         heard: The last signs of life, for the cursor.
@@ -243,7 +243,8 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
     others = _others(facts, living, active)
 
     def answer(reason: str, asks: bool = False) -> SyncDecision:
-        key = f"{words.key}-after-{_newest(facts)}" if asks else None
+        newest = _newest(facts)
+        key = f"{words.key}-after-{newest.run_id if newest else 'none'}" if asks else None
         reports = not others and any(not run.waits for run in active)
         return SyncDecision(run_key=key, reason=reason, dead=dead, run_reports=reports, others=others, heard=heard)
 
@@ -267,15 +268,15 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
         return answer(f"{words.by_others} {others}; stop it to let runs do it")
     if facts.nothing_to_do:
         return answer(facts.nothing_to_do)
+    if terminated := _terminated(facts):
+        return answer(
+            f"run {terminated} was terminated by hand: {words.undone} until the sensor is switched off and on "
+            f"again, or {words.job} is launched"
+        )
     if dead and wait > 0:
         return answer(f"run {', '.join(dead)} is dead; {failed}")
     if dead:
         return answer(f"run {', '.join(dead)} is dead; the next one takes over", asks=True)
-    if (terminated := _terminated(facts)) is not None:
-        return answer(
-            f"run {terminated.run_id} was terminated by hand: {words.undone} until the sensor is switched off and on "
-            f"again, or {words.job} is launched"
-        )
     if wait > 0:
         return answer(failed)
     return answer(words.undone, asks=True)
@@ -286,16 +287,15 @@ def back_off(attempts: int) -> float:
     return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(attempts - 1, 10))
 
 
-def _newest(facts: SyncFacts) -> str:
-    """Id of the run that was created last; `none` if there is none.
+def _newest(facts: SyncFacts) -> ActiveRun | EndedRun | None:
+    """The run that was created last; None if there is none.
 
-    It names the next one: a tick that is evaluated twice asks for the same run, and after that run was created no tick
+    Its id names the next one: a tick that is evaluated twice asks for the same run, and after that run was created no tick
     asks for it again. By times, of several clocks, an earlier run may seem to be the newest, and Dagster drops a
     request whose key it knows.
     """
     known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]
-    newest = max(known, key=lambda run: run.number, default=None)
-    return newest.run_id if newest else "none"
+    return max(known, key=lambda run: run.number, default=None)
 
 
 def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) -> bool:
@@ -321,10 +321,16 @@ def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> 
     return ", ".join(sorted(facts.instances[name].who for name in living if facts.instances[name].run not in runs))
 
 
-def _terminated(facts: SyncFacts) -> EndedRun | None:
-    """The newest run, if somebody has terminated it since the sensor was switched on."""
-    newest = facts.ended[0] if facts.ended else None
-    return newest if newest and newest.how == "canceled" and newest.ended > facts.switched_on else None
+def _terminated(facts: SyncFacts) -> str:
+    """Id of the newest run, if somebody has terminated it since the sensor was switched on; empty if nobody has.
+
+    Its process may have ended before it could say so.
+    """
+    newest = _newest(facts)
+    if isinstance(newest, ActiveRun):
+        return newest.run_id if newest.ends else ""
+    is_terminated = newest is not None and newest.how == "canceled" and newest.ended > facts.switched_on
+    return newest.run_id if newest is not None and is_terminated else ""
 
 
 def _failures(ended: Sequence[EndedRun]) -> int:

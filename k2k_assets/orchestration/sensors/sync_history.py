@@ -109,11 +109,16 @@ def sync_facts(
 
 
 def report_dead(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
-    """Reports dead runs as failed, because Dagster's default launcher does not watch its processes."""
+    """Reports dead runs as failed, or as canceled, because Dagster's default launcher does not watch its processes.
+
+    A run that was terminated by hand must not look failed: the next tick would start another one.
+    """
     for run_id in run_ids:
         run = instance.get_run_by_id(run_id)
         if run is not None and not run.is_finished:
-            instance.report_run_failed(
+            is_terminated = run.status is dg.DagsterRunStatus.CANCELING
+            report = instance.report_run_canceled if is_terminated else instance.report_run_failed
+            report(
                 run,
                 "the process of this run has ended without a word: it is not on this machine any more, or has written "
                 "no heartbeat to the assignment topic for too long",

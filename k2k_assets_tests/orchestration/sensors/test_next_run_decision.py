@@ -167,6 +167,19 @@ def test_a_terminated_run_is_not_replaced_until_the_sensor_is_switched_on_again(
     assert _decide(ended=[by_hand, canceled], switched_on=NOW - 600).run_key == "sync-after-r2"
 
 
+def test_a_run_that_dies_while_it_is_terminated_is_not_replaced() -> None:
+    """Its process was killed before it could say that it was canceled."""
+    decision = _decide(active=[_copying(ends=True, gone=True)])
+    assert (decision.dead, decision.run_key) == (("r1",), None)
+    assert "run r1 was terminated by hand" in decision.reason
+    silent = {"i1": LastSign(sign=5, time=NOW - START_SECONDS)}
+    decision = _decide(silent, active=[_copying(ends=True)], instances={"i1": _instance(5, "r1")})
+    assert (decision.dead, decision.run_key) == (("r1",), None)
+    launched = EndedRun(run_id="r2", number=2, how="failure", started=NOW - 60, ended=NOW - 50)
+    decision = _decide(active=[_copying(ends=True, gone=True)], ended=[launched])
+    assert decision.run_key == "sync-after-r2", "somebody has launched another one since"
+
+
 def test_runs_that_fail_at_once_are_asked_for_less_and_less_often() -> None:
     failed = [_failed(f"r{n}", NOW - n) for n in range(1, 4)]
     decision = _decide(ended=failed[:1])

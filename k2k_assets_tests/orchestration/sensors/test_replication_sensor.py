@@ -386,6 +386,23 @@ def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pyt
     assert len(requests(ticks.tick())) == 1
 
 
+def test_a_run_that_dies_while_it_is_terminated_is_not_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster does not notice: by its record the run would be being canceled for ever."""
+    monkeypatch.setattr(replication_sensor, "observe", lambda pipeline: _seen(pipeline, {}))
+    ticks = Ticks(place, "s:9092", "t:9092", "a")
+    ticks.clock = clock = FakeClock(time.time())
+    run = ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    ticks.instance.report_run_canceling(run)
+    clock.advance(START_SECONDS + 1)
+    for _ in range(2):
+        answer = ticks.tick()
+        assert requests(answer) == []
+        assert f"run {run.run_id} was terminated by hand" in reason(answer)
+    ended = ticks.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.CANCELED
+
+
 def test_a_stop_is_told_by_the_sensor_where_no_run_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one of a run that was ended before it could tell it."""
     log = CommitLog(unreadable={TopicPartition("a", 0): "no JSON"})

@@ -16,6 +16,7 @@ import dagster as dg
 # Not exported by `dagster` itself; `dagster>=1.13,<1.14` is asked for.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.events import DagsterEvent
+from dagster._core.instance.utils import RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster_shared.record import replace
 
@@ -67,6 +68,35 @@ def newest_materializations(
             target = Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
             found[record.asset_entry.asset_key] = target
     return found
+
+
+def not_given(
+    instance: dg.DagsterInstance,
+    keys: Mapping[str, dg.AssetCheckKey],
+    verdicts: Mapping[str, Verdict],
+    *,
+    is_materialized: bool,
+) -> dict[str, Verdict]:
+    """Those of some verdicts of a sensor that Dagster does not have as its newest ones.
+
+    Args:
+        instance: Dagster's.
+        keys: The check of each topic, or group, that is shown; others are left out.
+        verdicts: By name.
+        is_materialized: Whether the sensor materializes the assets too. A run's verdict is hidden by that, and only one
+            that belongs to no run holds for what the sensor materializes later.
+    """
+    shown = {name: verdict for name, verdict in verdicts.items() if name in keys}
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([keys[name] for name in shown])
+
+    def is_given(name: str, verdict: Verdict) -> bool:
+        record = newest.get(keys[name])
+        given = record.evaluation if record else None
+        if record is None or not isinstance(given, dg.AssetCheckEvaluation):
+            return False
+        return given.description == verdict.summary and not (is_materialized and record.run_id != RUNLESS_RUN_ID)
+
+    return {name: verdict for name, verdict in shown.items() if not is_given(name, verdict)}
 
 
 class VerdictSink(Protocol):

@@ -5,7 +5,7 @@ Without them a check would stay green while nothing is copied. The tick asks the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 
@@ -14,7 +14,7 @@ import dagster as dg
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.kafka.clusters import both_clusters
-from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations
+from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations, not_given
 from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, Observation
@@ -22,7 +22,6 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.freshness import check_keeps_up
 from k2k_assets.status.lag import PartitionLag
 from k2k_assets.status.lag_reader import read_lags
-from k2k_assets.verification.verdict import Verdict
 
 
 def lateness_events(
@@ -32,7 +31,9 @@ def lateness_events(
     seen: Observation,
     shown: Collection[dg.AssetKey],
     most: int,
-) -> Iterator[dg.AssetCheckEvaluation]:
+    *,
+    is_materialized: bool,
+) -> Iterable[dg.AssetCheckEvaluation]:
     """The verdicts that differ from those that Dagster has; none without `sync.freshness`.
 
     Args:
@@ -42,10 +43,11 @@ def lateness_events(
         seen: The clusters.
         shown: Assets of the loaded definitions.
         most: Most verdicts of one tick; the others follow with the next ticks.
+        is_materialized: As of `not_given`.
     """
     limit = pipeline.sync.freshness
     if limit is None:
-        return
+        return ()
     checks = freshness_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
     lags = _lags(pipeline, seen, checks)
     verdicts = {
@@ -54,10 +56,9 @@ def lateness_events(
         if (verdict := check_keeps_up(topic, lags.get(topic, {}), limit.total_seconds(), seen.paused.get(topic)))
         is not None
     }
-    new = dict(islice(_unknown(instance, checks, verdicts), most))
-    yield from evaluations(
-        checks, new, pipeline.files, newest_materializations(instance, [checks[topic] for topic in new])
-    )
+    new = dict(islice(not_given(instance, checks, verdicts, is_materialized=is_materialized).items(), most))
+    targets = newest_materializations(instance, [checks[topic] for topic in new])
+    return evaluations(checks, new, pipeline.files, targets)
 
 
 def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Mapping[str, Mapping[int, PartitionLag]]:
@@ -73,15 +74,3 @@ def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Map
         with suppress(K2KError), both_clusters(pipeline, CALL_SECONDS) as (source, _):
             found |= read_lags(pipeline, source, behind)
     return by_topic(found)
-
-
-def _unknown(
-    instance: dg.DagsterInstance, checks: Mapping[str, dg.AssetCheckKey], verdicts: Mapping[str, Verdict]
-) -> Iterator[tuple[str, Verdict]]:
-    """The verdicts that Dagster does not have, whoever gave its last ones."""
-    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key([checks[topic] for topic in verdicts])
-    for topic, verdict in verdicts.items():
-        record = latest.get(checks[topic])
-        given = record.evaluation if record else None
-        if not isinstance(given, dg.AssetCheckEvaluation) or given.description != verdict.summary:
-            yield topic, verdict

@@ -290,8 +290,8 @@ def back_off(attempts: int) -> float:
 def _newest(facts: SyncFacts) -> ActiveRun | EndedRun | None:
     """The run that was created last; None if there is none.
 
-    Its id names the next one: a tick that is evaluated twice asks for the same run, and after that run was created no tick
-    asks for it again. By times, of several clocks, an earlier run may seem to be the newest, and Dagster drops a
+    Its id names the next one: a tick that is evaluated twice asks for the same run, and after that run was created no
+    tick asks for it again. By times, of several clocks, an earlier run may seem to be the newest, and Dagster drops a
     request whose key it knows.
     """
     known: list[ActiveRun | EndedRun] = [*facts.active, *facts.ended]

@@ -7,7 +7,7 @@ and reports the progress of that as materializations of the same assets.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -19,7 +19,7 @@ from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.data_versions import version_of
 from k2k_assets.orchestration.assets.topics.topic_report import topic_report
 from k2k_assets.orchestration.checks.asset_checks import mappings_of
-from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations
+from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations, not_given
 from k2k_assets.orchestration.checks.last_verdicts import why_unproven
 from k2k_assets.orchestration.checks.topic_checks import topic_check_keys
 from k2k_assets.orchestration.names import AssetNames
@@ -105,21 +105,21 @@ def replication_sensor(
         report_dead(context.instance, silent)
         cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1]})
         events: list[Event] = []
-        if not decision.run_reports:
-            # A run that dies, or is terminated, may not have told all: then it is told here.
-            stopped, told = _stopped(seen, names, shown), Marks(before.stopped)
-            turned = [topic for topic in sorted(seen.ends) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
-            events += _verdicts(context.instance, names, turned, seen, shown)
-            told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
-            cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
-            events += lateness_events(context.instance, pipeline, names, seen, shown, _MOST_AT_ONCE)
+        due: list[str] = []
         if decision.others:
             if cursor.log_is_due:  # in a tick of its own, because both take time where topics are many
                 events.append(commit_log_report(context.instance, names, seen, decision.others))
                 cursor = cursor.model_copy(update={"log_is_due": False})
             else:
-                cursor, reports = _reported(pipeline, names, seen, decision.others, cursor, clock.time())
-                events += reports
+                cursor, due = _due(pipeline, seen, cursor, clock.time())
+                events += _reports(pipeline, names, seen, decision.others, due)
+        if not decision.run_reports:
+            # A run that dies, or is terminated, may not have told all: then it is told here.
+            cursor, verdicts = _verdicts(context.instance, names, seen, shown, cursor, due)
+            events += verdicts
+            events += lateness_events(
+                context.instance, pipeline, names, seen, shown, _MOST_AT_ONCE, is_materialized=bool(decision.others)
+            )
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})
         asked = _mappings_request(context.instance, pipeline, names, seen, clock, silent)
@@ -228,25 +228,37 @@ def _stopped(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]
 def _verdicts(
     instance: dg.DagsterInstance,
     names: AssetNames,
-    turned: Sequence[str],
     seen: Observation,
     shown: frozenset[dg.AssetKey],
-) -> Iterable[dg.AssetCheckEvaluation]:
-    """The verdicts on topics that were stopped, or let go on, since they were told of; also by `k2k start`."""
-    checks = topic_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
-    if not turned:
-        return ()
-    logs = seen.log.by_topic()
-    targets = newest_materializations(instance, [checks[topic] for topic in turned if topic in checks])
-    verdicts = {topic: check_copies_on(topic, logs[topic], paused=seen.paused.get(topic)) for topic in turned}
-    return evaluations(checks, verdicts, targets=targets)
+    cursor: SyncCursor,
+    reported: Collection[str],
+) -> tuple[SyncCursor, Iterator[dg.AssetCheckEvaluation]]:
+    """The verdicts on topics that were stopped, or let go on, since they were told of, also by `k2k start`.
+
+    And those on topics that are reported now, where Dagster has none that holds for what is reported.
+    """
+    stopped, told = _stopped(seen, names, shown), Marks(cursor.stopped)
+    turned = [topic for topic in sorted(seen.ends) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
+    told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
+    cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
+    if not turned and not reported:
+        return cursor, iter(())
+    checks, logs = topic_check_keys(names, [t for t in seen.ends if names.topic_key(t) in shown]), seen.log.by_topic()
+    verdicts = {t: check_copies_on(t, logs[t], paused=seen.paused.get(t)) for t in {*turned, *reported}}
+    # Nothing of a topic is committed yet: that passes by itself, and the next report may be far away.
+    sure = {t: verdicts[t] for t in reported if t not in turned and verdicts[t].judgement is not Judgement.WARNED}
+    new = {t: verdicts[t] for t in turned} | not_given(instance, checks, sure, is_materialized=True)
+    targets = newest_materializations(instance, [checks[topic] for topic in new if topic in checks])
+    return cursor, evaluations(checks, new, targets=targets)
 
 
-def _reported(
-    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, cursor: SyncCursor, now: float
-) -> tuple[SyncCursor, list[Event]]:
-    """What `k2k start` has copied since it was reported last, when it is time; and the cursor that knows of it."""
-    positions = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
+def _positions(seen: Observation) -> dict[str, dict[int, int]]:
+    return {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
+
+
+def _due(pipeline: Pipeline, seen: Observation, cursor: SyncCursor, now: float) -> tuple[SyncCursor, list[str]]:
+    """The topics to report of which `k2k start` has copied something, when it is time; and the cursor that knows it."""
+    positions = _positions(seen)
     versions = {
         topic: version_of(
             ((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items()),
@@ -265,7 +277,17 @@ def _reported(
         pause = report_interval(pipeline.sync.reports_per_day, moving, len(versions))
         if not due or 0 <= now - cursor.reported_at < pause:
             return cursor, []
-    events: list[Event] = []
+    told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)
+    update = {"reported": told.packed, "reported_at": now, "reported_last": due[-1]}
+    # Once, not with each of the first ticks, where topics are many.
+    update["log_is_due"] = all(map(told.knows, versions))
+    return cursor.model_copy(update=update), due
+
+
+def _reports(
+    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, due: Collection[str]
+) -> Iterator[Event]:
+    positions = _positions(seen)
     for topic in due:
         ends = {n: max(end, 0) for n, end in enumerate(seen.ends[topic])}
         metadata: keys.Metadata = {
@@ -277,9 +299,4 @@ def _reported(
             metadata[keys.PAUSED] = str(seen.paused[topic])
         metadata.update(keys.transport_form(seen.form_of(topic)))
         what = names, pipeline.code_version, topic, ends, positions[topic], metadata, seen.topic_ids.get(topic, "")
-        events.extend(topic_report(*what, seen.out_of_step.get(topic, ())))
-    told = told.updated({topic: versions[topic] for topic in due}).limited_to(versions)
-    update = {"reported": told.packed, "reported_at": now, "reported_last": due[-1]}
-    # Once, not with each of the first ticks, where topics are many.
-    update["log_is_due"] = all(map(told.knows, versions))
-    return cursor.model_copy(update=update), events
+        yield from topic_report(*what, seen.out_of_step.get(topic, ()))

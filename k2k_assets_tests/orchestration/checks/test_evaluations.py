@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,11 +9,11 @@ from itertools import count
 import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, StepMaterializationData
-from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts, evaluations, newest_materializations
 from k2k_assets.verification.verdict import Judgement, Verdict
+from k2k_assets_tests.support.dagster.shown_checks import shown_judgement
 
 TOPIC = dg.AssetCheckKey(dg.AssetKey(["p", "topics", "a"]), "copies_on")
 GOOD = Verdict(Judgement.PASSED, "no partition of a is stopped")
@@ -50,11 +49,7 @@ class World:
 
     def shown(self) -> Judgement | None:
         """What the UI shows of the check; None: it says that the check was not evaluated."""
-        record = self.newest()
-        if not asyncio.run(record.targets_latest_materialization(LoadingContextForTest(self.instance))):
-            return None
-        assert isinstance(record.evaluation, dg.AssetCheckEvaluation)
-        return Judgement.PASSED if record.evaluation.passed else Judgement.FAILED
+        return shown_judgement(self.instance, TOPIC)
 
     def verdicts_in_all(self) -> int:
         """Events in the log, of all runs and of none."""

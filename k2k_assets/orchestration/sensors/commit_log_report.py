@@ -33,7 +33,7 @@ def commit_log_report(
     if metadata[keys.LAG]:
         # It would be that of the partitions without lag: the sensor reads no records, which would tell.
         metadata.pop(keys.SECONDS_BEHIND, None)
-    inputs = current_versions(instance, [names.topic_key(topic) for topic in seen.ends])
+    inputs = current_versions(instance, [names.topic_key(topic) for topic in seen.topics])
     return dg.AssetMaterialization(
         names.commit_log_key,
         metadata={**metadata, keys.COPIED_BY: copied_by},

@@ -48,7 +48,8 @@ def lateness_events(
     limit = pipeline.sync.freshness
     if limit is None:
         return ()
-    checks = freshness_check_keys(names, [topic for topic in seen.ends if names.topic_key(topic) in shown])
+    of_all = freshness_check_keys(names, [topic for topic in seen.topics if names.topic_key(topic) in shown])
+    checks = {topic: of_all[topic] for topic in seen.ends if topic in of_all}
     lags = _lags(pipeline, seen, checks)
     verdicts = {
         topic: verdict

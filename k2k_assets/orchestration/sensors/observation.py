@@ -65,6 +65,11 @@ class Observation:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     offline: Collection[TopicPartition] = ()
 
+    @property
+    def topics(self) -> set[str]:
+        """The topics in `ends`, and those that were copied and are not on the source any more, or have no target."""
+        return {*self.ends, *(tp.topic for tp in (*self.log.positions, *self.log.stopped))}
+
     def form_of(self, topic: str) -> str:
         """How the records of a topic are brought, see `forms_of`."""
         names = (TopicPartition(topic, n) for n in range(len(self.ends.get(topic, ()))))

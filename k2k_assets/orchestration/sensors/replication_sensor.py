@@ -111,8 +111,9 @@ def replication_sensor(
                 events.append(commit_log_report(context.instance, names, seen, decision.others))
                 cursor = cursor.model_copy(update={"log_is_due": False})
             else:
-                cursor, due = _due(pipeline, seen, cursor, clock.time())
-                events += _reports(pipeline, names, seen, decision.others, due)
+                positions = _positions(seen, names, shown)
+                cursor, due = _due(pipeline, seen, positions, cursor, clock.time())
+                events += _reports(pipeline, names, seen, positions, decision.others, due)
         if not decision.run_reports:
             # A run that dies, or is terminated, may not have told all: then it is told here.
             cursor, verdicts = _verdicts(context.instance, names, seen, shown, cursor, due)
@@ -219,10 +220,14 @@ def _stopped(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]
 
     Failed ones only: nothing of a new topic is committed yet, which is a doubt and no stop.
     """
-    stopped, logs = {tp.topic for tp in seen.log.stopped}, seen.log.by_topic()
-    topics = {topic for topic in stopped & seen.ends.keys() if names.topic_key(topic) in shown}
+    topics, logs = _stopped_topics(seen, names, shown), seen.log.by_topic()
     verdicts = {topic: check_copies_on(topic, logs[topic]) for topic in topics}
     return {topic: digest(v.summary) for topic, v in verdicts.items() if v.judgement is Judgement.FAILED}
+
+
+def _stopped_topics(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]) -> set[str]:
+    """Those that are shown: another pipeline of the group may copy the others."""
+    return {topic for topic in {tp.topic for tp in seen.log.stopped} if names.topic_key(topic) in shown}
 
 
 def _verdicts(
@@ -238,12 +243,12 @@ def _verdicts(
     And those on topics that are reported now, where Dagster has none that holds for what is reported.
     """
     stopped, told = _stopped(seen, names, shown), Marks(cursor.stopped)
-    turned = [topic for topic in sorted(seen.ends) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
+    turned = [topic for topic in sorted(seen.topics) if not told.are(topic, stopped.get(topic))][:_MOST_AT_ONCE]
     told = told.without(turned).updated({topic: stopped[topic] for topic in turned if topic in stopped})
-    cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.ends).packed})
+    cursor = cursor.model_copy(update={"stopped": told.limited_to(seen.topics).packed})
     if not turned and not reported:
         return cursor, iter(())
-    checks, logs = topic_check_keys(names, [t for t in seen.ends if names.topic_key(t) in shown]), seen.log.by_topic()
+    checks, logs = topic_check_keys(names, [t for t in seen.topics if names.topic_key(t) in shown]), seen.log.by_topic()
     verdicts = {t: check_copies_on(t, logs[t], paused=seen.paused.get(t)) for t in {*turned, *reported}}
     # Nothing of a topic is committed yet: that passes by itself, and the next report may be far away.
     sure = {t: verdicts[t] for t in reported if t not in turned and verdicts[t].judgement is not Judgement.WARNED}
@@ -252,13 +257,21 @@ def _verdicts(
     return cursor, evaluations(checks, new, targets=targets)
 
 
-def _positions(seen: Observation) -> dict[str, dict[int, int]]:
-    return {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
+def _positions(seen: Observation, names: AssetNames, shown: frozenset[dg.AssetKey]) -> dict[str, dict[int, int]]:
+    """The position of each partition, 0 where there is none; also of stopped topics that the source holds no more."""
+    found = {topic: {n: position or 0 for n, position in enumerate(seen.positions[topic])} for topic in seen.ends}
+    logs = seen.log.by_topic()
+    for topic in _stopped_topics(seen, names, shown) - seen.ends.keys():
+        log = logs[topic]
+        found[topic] = {tp.partition: 0 for tp in log.stopped}
+        found[topic] |= {tp.partition: record.position for tp, record in log.positions.items()}
+    return found
 
 
-def _due(pipeline: Pipeline, seen: Observation, cursor: SyncCursor, now: float) -> tuple[SyncCursor, list[str]]:
+def _due(
+    pipeline: Pipeline, seen: Observation, positions: Mapping[str, Mapping[int, int]], cursor: SyncCursor, now: float
+) -> tuple[SyncCursor, list[str]]:
     """The topics to report of which `k2k start` has copied something, when it is time; and the cursor that knows it."""
-    positions = _positions(seen)
     versions = {
         topic: version_of(
             ((n, _STOPPED if n in seen.out_of_step.get(topic, ()) else offset) for n, offset in at.items()),
@@ -285,11 +298,16 @@ def _due(pipeline: Pipeline, seen: Observation, cursor: SyncCursor, now: float) 
 
 
 def _reports(
-    pipeline: Pipeline, names: AssetNames, seen: Observation, copied_by: str, due: Collection[str]
+    pipeline: Pipeline,
+    names: AssetNames,
+    seen: Observation,
+    positions: Mapping[str, Mapping[int, int]],
+    copied_by: str,
+    due: Collection[str],
 ) -> Iterator[Event]:
-    positions = _positions(seen)
     for topic in due:
-        ends = {n: max(end, 0) for n, end in enumerate(seen.ends[topic])}
+        # Of a topic that is gone as much is seen as was copied of it.
+        ends = {n: max(end, 0) for n, end in enumerate(seen.ends[topic])} if topic in seen.ends else positions[topic]
         metadata: keys.Metadata = {
             keys.TARGET_TOPIC: pipeline.routing.target_if_any(topic) or "",
             keys.COPIED_BY: copied_by,

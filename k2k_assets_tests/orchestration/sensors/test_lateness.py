@@ -16,7 +16,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.sensors import lateness, replication_sensor
-from k2k_assets.orchestration.sensors.observation import Observation
+from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
@@ -115,8 +115,8 @@ def test_a_partition_without_a_leader_changes_no_verdict(
 
     def observe(pipeline: Pipeline) -> Observation:
         found = Discovery(pipeline.name, 0, "source", "target", {})
-        ends, at = {"a": [10, end], "b": [10]}, {"a": [10, position], "b": [10]}
-        return Observation(found, ends, at, None, CommitLog(), {}, offline=offline)
+        at: dict[str, Positions] = {"a": [10, position], "b": [10]}
+        return Observation(found, {"a": [10, end], "b": [10]}, at, None, CommitLog(), {}, offline=offline)
 
     monkeypatch.setattr(replication_sensor, "observe", observe)
     monkeypatch.setattr(lateness, "both_clusters", lambda *_: pytest.fail("it is asked"))

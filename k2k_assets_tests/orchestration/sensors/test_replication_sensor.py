@@ -466,6 +466,47 @@ def test_what_k2k_start_copies_of_a_topic_that_is_stopped_is_not_synced(
     assert not synced()
 
 
+def test_a_topic_that_is_gone_from_the_source_is_told_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slot in `k2k start` has stopped it. What else the commit log knows is another pipeline's."""
+    tp = TopicPartition("a", 0)
+    log = CommitLog({tp: commit_record(tp, position=10), TopicPartition("other", 0): commit_record(tp)})
+    ends: dict[str, list[int]] = {"a": [10], "b": [10]}
+
+    def observe(pipeline: Pipeline) -> Observation:
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        positions: dict[str, Positions] = {topic: [10] for topic in ends}
+        others = {} if "a" in ends else {"a": {0}}
+        return Observation(found, ends, positions, None, log, {"i": Presence(sign=7, who="k2k start")}, others)
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    monkeypatch.setattr(replication_sensor, "report_interval", lambda *_: 0.0)
+    ticks = Ticks(place, "s:9092", "t:9092", ["a", "b"])
+    key = ticks.names.topic_key("a")
+
+    def told() -> list[tuple[dg.AssetKey, bool]]:
+        checks: list[tuple[dg.AssetKey, bool]] = []
+        for _ in ("the topics", "the commit log"):
+            answer = ticks.tick()
+            assert isinstance(answer, dg.SensorResult)
+            for event in answer.asset_events:
+                ticks.instance.report_runless_asset_event(event)
+                if isinstance(event, dg.AssetCheckEvaluation):
+                    checks.append((event.asset_key, event.passed))
+        return checks
+
+    assert (key, True) in told()
+    assert is_synced(ticks.instance, build_definitions(ticks.folder), key)
+    del ends["a"]
+    log.positions[tp] = commit_record(tp, position=10, reason=SourceDeleted("a"))
+    assert told() == [(key, False)]
+    assert not is_synced(ticks.instance, build_definitions(ticks.folder), key)
+    assert is_synced(ticks.instance, build_definitions(ticks.folder), ticks.names.commit_log_key)
+    assert told() == []
+    ends["a"] = [10]
+    log.positions[tp] = commit_record(tp, position=10)
+    assert told() == [(key, True)], "somebody has put it right"
+
+
 def test_a_topic_that_is_quiet_is_told_once_more_when_its_id_gets_known(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

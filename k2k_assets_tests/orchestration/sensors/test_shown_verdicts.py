@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts, evaluations
 from k2k_assets.orchestration.sensors import replication_sensor
-from k2k_assets.orchestration.sensors.observation import Observation
+from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.freshness import check_keeps_up
 from k2k_assets.status.lag import PartitionLag
@@ -40,8 +40,8 @@ class World:
 
     def _observe(self, pipeline: Pipeline) -> Observation:
         found = Discovery(pipeline.name, 0, "source", "target", {})
-        ends, at = {topic: [10] for topic in TOPICS}, {topic: [10] for topic in TOPICS}
-        return Observation(found, ends, dict(at), None, LOG, self.instances)
+        positions: dict[str, Positions] = {topic: [10] for topic in TOPICS}
+        return Observation(found, {topic: [10] for topic in TOPICS}, positions, None, LOG, self.instances)
 
     def checks(self, name: str) -> dict[str, dg.AssetCheckKey]:
         """One of the checks of each topic."""
@@ -58,15 +58,11 @@ class World:
 
     def checked_by_a_run(self, run: dg.DagsterRun) -> None:
         """All is well, with the words that the sensor would use."""
-        fine = {
-            "copies_on": {topic: check_copies_on(topic, LOG) for topic in TOPICS},
-            "keeps_up": {
-                topic: check_keeps_up(topic, {0: PartitionLag(10, 10, 0.0)}, LIMIT_SECONDS) for topic in TOPICS
-            },
-        }
-        for name, verdicts in fine.items():
-            given = {topic: verdict for topic, verdict in verdicts.items() if verdict is not None}
-            RunVerdicts(self.ticks.instance, run.run_id, run.job_name).give(evaluations(self.checks(name), given))
+        level = {0: PartitionLag(10, 10, 0.0)}
+        late = {topic: verdict for topic in TOPICS if (verdict := check_keeps_up(topic, level, LIMIT_SECONDS))}
+        stops = {topic: check_copies_on(topic, LOG) for topic in TOPICS}
+        for name, verdicts in (("copies_on", stops), ("keeps_up", late)):
+            RunVerdicts(self.ticks.instance, run.run_id, run.job_name).give(evaluations(self.checks(name), verdicts))
 
     def told(self) -> int:
         """Ticks until there is nothing to tell; returns the number of verdicts. Dagster is told as the daemon does."""

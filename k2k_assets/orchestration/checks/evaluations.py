@@ -106,6 +106,17 @@ class VerdictSink(Protocol):
         """Gives those verdicts that Dagster does not show already."""
 
 
+class RepeatingVerdictSink(VerdictSink, Protocol):
+    """Also brings verdicts back into sight."""
+
+    def show_again(self, materialized: Collection[dg.AssetKey]) -> None:
+        """Gives the last verdicts on some assets again, unless they passed or are shown.
+
+        Args:
+            materialized: Assets of which a materialization may have hidden the verdicts.
+        """
+
+
 class RunVerdicts:
     """Verdicts of a run that stays, and that materializes the assets again and again.
 
@@ -123,7 +134,7 @@ class RunVerdicts:
         self._instance = instance
         self._run_id = run_id
         self._job_name = job_name
-        self._given: set[dg.AssetCheckKey] = set()
+        self._given: dict[dg.AssetCheckKey, dg.AssetCheckEvaluation] = {}
 
     def give(self, verdicts: Evaluations) -> None:
         """Stores verdicts as events of this run; without a run where another one has given a newer verdict."""
@@ -134,8 +145,14 @@ class RunVerdicts:
         """Gives those verdicts that Dagster does not show already."""
         found = list(verdicts)
         newest = self._newest_of(found)
-        not_shown = [each for each in found if not self._is_shown(each, newest.get(each.asset_check_key))]
-        self._give(not_shown, newest)
+        said = [each for each in found if _says_the_same(each, newest.get(each.asset_check_key))]
+        shown = self._shown(said, newest)
+        self._give([each for each in found if each.asset_check_key not in shown], newest)
+        self._given |= {each.asset_check_key: each for each in found if each.asset_check_key in shown}
+
+    def show_again(self, materialized: Collection[dg.AssetKey]) -> None:
+        """Gives the last verdicts on some assets again, unless they passed or are shown."""
+        self.give_unless_shown([e for e in self._given.values() if e.asset_key in materialized and not e.passed])
 
     def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
         """Those of some checks whose newest verdict was not given as one of this run."""
@@ -153,7 +170,7 @@ class RunVerdicts:
                 self._instance.report_runless_asset_event(replace(verdict, target_materialization_data=target))
             else:
                 self._report(verdict)
-                self._given.add(verdict.asset_check_key)
+            self._given[verdict.asset_check_key] = verdict
 
     def _report(self, verdict: dg.AssetCheckEvaluation) -> None:
         event = DagsterEvent(
@@ -172,15 +189,33 @@ class RunVerdicts:
     def _is_ours(self, record: AssetCheckExecutionRecord | None) -> bool:
         return record is not None and record.run_id == self._run_id
 
-    def _is_shown(self, verdict: dg.AssetCheckEvaluation, record: AssetCheckExecutionRecord | None) -> bool:
-        if record is None or not self._is_ours(record) or not isinstance(record.evaluation, dg.AssetCheckEvaluation):
-            return False
-        shown = record.evaluation
-        return (shown.passed, shown.severity, shown.description) == (
-            verdict.passed,
-            verdict.severity,
-            verdict.description,
-        )
+    def _shown(self, said: Iterable[dg.AssetCheckEvaluation], newest: _Newest) -> set[dg.AssetCheckKey]:
+        """Those checks whose newest verdicts, which say what is to be said, are shown, and stay so or are given again.
+
+        A verdict of ours is shown, or will be with the next materialization; that of another run, or of none, only
+        where it is about the newest one. Of a check of which this run has said nothing yet, only its own verdict holds.
+        """
+        keys = {each.asset_check_key for each in said}
+        ours = {key for key in keys if self._is_ours(newest.get(key))}
+        others = (keys - ours) & self._given.keys()
+        targets = newest_materializations(self._instance, others) if others else {}
+        return ours | {key for key in others if _is_about(newest[key], targets.get(key.asset_key))}
+
+
+def _says_the_same(verdict: dg.AssetCheckEvaluation, record: AssetCheckExecutionRecord | None) -> bool:
+    given = record.evaluation if record else None
+    if not isinstance(given, dg.AssetCheckEvaluation):
+        return False
+    said = (given.passed, given.severity, given.description)
+    return said == (verdict.passed, verdict.severity, verdict.description)
+
+
+def _is_about(record: AssetCheckExecutionRecord, newest: Target | None) -> bool:
+    """Whether a verdict is about the newest materialization of its asset, as Dagster sees it."""
+    given = record.evaluation
+    target = given.target_materialization_data if isinstance(given, dg.AssetCheckEvaluation) else None
+    is_meant = target is not None and newest is not None and target.storage_id == newest.storage_id
+    return newest is None or record.run_id == newest.run_id or is_meant
 
 
 def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult, target: Target | None) -> dg.AssetCheckEvaluation:

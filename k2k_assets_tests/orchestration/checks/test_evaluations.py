@@ -124,6 +124,65 @@ def test_after_a_click_the_verdict_of_the_run_is_the_newest_again(world: World, 
         assert world.shown() is ours.judgement
 
 
+def test_after_a_click_a_verdict_is_given_once_for_each_materialization(world: World) -> None:
+    """Not with each look: of 300 topics there were 600 events every ten minutes until the run ended."""
+    stays, click = world.run(), world.run()
+    verdicts = world.verdicts(stays)
+    verdicts.give_unless_shown(given(BAD))
+    world.materialize(click)
+    world.verdicts(click).give(given(BAD))
+    said = world.verdicts_in_all()
+    for _ in range(3):
+        verdicts.give_unless_shown(given(BAD))
+    assert (world.verdicts_in_all(), world.shown()) == (said, Judgement.FAILED), "the click has said it"
+    for n in (1, 2):
+        world.materialize(stays)
+        for _ in range(3):
+            verdicts.give_unless_shown(given(BAD))
+        assert (world.verdicts_in_all(), world.shown()) == (said + n, Judgement.FAILED)
+
+
+def test_a_verdict_of_a_run_before_is_not_taken_for_our_own(world: World) -> None:
+    """It is shown until this run materializes the topic."""
+    before, stays = world.run(), world.run()
+    world.materialize(before)
+    world.verdicts(before).give(given(GOOD))
+    world.verdicts(stays).give_unless_shown(given(GOOD))
+    world.materialize(stays)
+    assert world.shown() is Judgement.PASSED
+
+
+@pytest.mark.parametrize(("ours", "seen"), [(BAD, Judgement.FAILED), (GOOD, None)])
+def test_what_did_not_pass_is_brought_back_with_the_next_report(
+    world: World, ours: Verdict, seen: Judgement | None
+) -> None:
+    """What passed has time until the next look."""
+    stays, click = world.run(), world.run()
+    verdicts = world.verdicts(stays)
+    verdicts.give_unless_shown(given(ours))
+    world.materialize(click)
+    world.verdicts(click).give(given(GOOD))
+    for _ in range(2):
+        world.materialize(stays)
+        verdicts.show_again({TOPIC.asset_key})
+        assert world.shown() is seen
+    said = world.verdicts_in_all()
+    verdicts.show_again({dg.AssetKey("another")})
+    assert world.verdicts_in_all() == said
+
+
+def test_what_a_click_said_of_a_topic_that_was_well_before_is_brought_back(world: World) -> None:
+    stays, click = world.run(), world.run()
+    verdicts = world.verdicts(stays)
+    verdicts.give_unless_shown(given(GOOD))
+    world.materialize(click)
+    world.verdicts(click).give(given(BAD))
+    verdicts.give_unless_shown(given(BAD))
+    world.materialize(stays)
+    verdicts.show_again({TOPIC.asset_key})
+    assert world.shown() is Judgement.FAILED
+
+
 def test_what_no_run_says_names_the_materialization_that_it_is_about(world: World) -> None:
     """Within the same second: SQLite's time of a verdict has whole ones."""
     world.materialize(world.run())

@@ -30,7 +30,7 @@ from k2k_assets.orchestration.assets.topics.freshness_reports import FreshnessRe
 from k2k_assets.orchestration.assets.topics.settings_reports import SettingsReports
 from k2k_assets.orchestration.assets.topics.topic_report import out_of_step, topic_report
 from k2k_assets.orchestration.assets.topics.topic_results import Movement, live_metadata
-from k2k_assets.orchestration.checks.evaluations import VerdictSink
+from k2k_assets.orchestration.checks.evaluations import RepeatingVerdictSink
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.event_sink import EventSink
 from k2k_assets.orchestration.runs.report_schedule import Positions, ReportSchedule, report_interval
@@ -88,7 +88,7 @@ class SyncRun:
     shown: Collection[str]
     sink: EventSink
     report: Callable[[dg.AssetObservation], None]
-    verdicts: VerdictSink
+    verdicts: RepeatingVerdictSink
     read_log: Callable[[], CommitLog]
     describe: Callable[[Collection[str]], Mapping[str, TopicDescription]]
     oldest: Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, int | None]]
@@ -187,6 +187,8 @@ class SyncRun:
             of = described[topic].topic_id if topic in described else ""
             self._report(topic, topics[topic], ends, of, others.get(topic, ()), behind, latency, now)
         self._checks.give_of_reported(self._pending, log)
+        # A late topic is seen to be late, also after a click, which gives the check a verdict of another run.
+        self.verdicts.show_again({self.names.topic_key(topic) for topic in self._pending})
         self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
         self._pending = {}
         self._report_commit_log(log, found)

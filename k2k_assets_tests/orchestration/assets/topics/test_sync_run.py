@@ -58,6 +58,7 @@ class Fixture:
     breaks: bool = False
     measured: list[TopicPartition] = field(default_factory=list)
     worked: int = 0
+    shown_again: list[set[str]] = field(default_factory=list)
 
     def run(self) -> SyncRun:
         """A run that begins now."""
@@ -103,6 +104,10 @@ class Fixture:
             if before is None or (before.passed, before.description) != (verdict.passed, verdict.description):
                 self.checks.append(verdict)
                 self.shown[verdict.asset_check_key] = verdict
+
+    def show_again(self, materialized: Collection[dg.AssetKey]) -> None:
+        """What it is asked for."""
+        self.shown_again.append({key.path[-1] for key in materialized})
 
     def read_log(self) -> CommitLog:
         """As it is in the test."""
@@ -378,6 +383,10 @@ def test_each_topic_that_is_reported_has_a_verdict(fixture: Fixture) -> None:
     run.see(progress(5, 5))
     assert {verdict.asset_key for verdict in fixture.checks} == {fixture.names.topic_key(topic) for topic in TOPICS}
     assert all(verdict.passed for verdict in fixture.checks)
+    assert fixture.shown_again == [{"a.b", "quiet"}], "what other checks have said may be hidden"
+    fixture.now += 3600
+    run.see(progress(6, 6))
+    assert fixture.shown_again[1:] == [{"a.b"}]
 
 
 def test_a_topic_of_which_nothing_is_committed_yet_has_no_verdict_yet(fixture: Fixture) -> None:

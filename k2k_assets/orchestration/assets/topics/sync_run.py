@@ -105,6 +105,7 @@ class SyncRun:
     _schedule: ReportSchedule[Positions] = field(init=False)
     _pending: Mapping[str, dict[int, int]] = field(default_factory=dict)
     _pending_since: float = 0.0
+    _written: dict[str, Positions] = field(default_factory=dict)
     _versions: dict[str, str] = field(default_factory=dict)
     _checks: CopyVerdicts = field(init=False)
     _is_in_trouble: bool = False
@@ -182,15 +183,18 @@ class SyncRun:
         lags_by_topic = by_topic(found)
         latencies = by_topic(self.latency(self._copied_since(log, now)))
         for topic, ends in self._pending.items():
+            if topic in self._written:
+                continue  # Dagster's database has failed at another one of them
             behind = total_lag(lags_by_topic[topic].values()).seconds
             latency = max(latencies.get(topic, {}).values(), default=None)
             of = described[topic].topic_id if topic in described else ""
             self._report(topic, topics[topic], ends, of, others.get(topic, ()), behind, latency, now)
+            self._written[topic] = self._state(topic, topics[topic])
         self._checks.give_of_reported(self._pending, log)
         # A late topic is seen to be late, also after a click, which gives the check a verdict of another run.
         self.verdicts.show_again({self.names.topic_key(topic) for topic in self._pending})
-        self._schedule.reported({topic: self._state(topic, topics[topic]) for topic in self._pending}, now)
-        self._pending = {}
+        self._schedule.reported(self._written, now)
+        self._pending, self._written = {}, {}
         self._report_commit_log(log, found)
 
     def _state(self, topic: str, parts: Mapping[int, PartitionProgress]) -> Positions:

@@ -331,6 +331,30 @@ def test_what_cannot_be_told_is_told_later(fixture: Fixture) -> None:
     assert fixture.reported() == ["a.b", "quiet", "commit_log"]
 
 
+def test_what_is_told_is_not_told_again_where_dagster_fails_at_another_topic(
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each progress, once a second, it was: all that the database had taken before it failed."""
+    run, write = fixture.run(), fixture.log_event
+
+    def log_event(event: dg.AssetMaterialization) -> None:
+        fixture.breaks = event.asset_key == fixture.names.topic_key("quiet")
+        write(event)
+
+    monkeypatch.setattr(fixture, "log_event", log_event)
+    for position in (5, 7):
+        with pytest.raises(OSError, match="locked"):
+            run.see(progress(position, position))
+        fixture.breaks = False
+    assert fixture.reported() == ["a.b"]
+    monkeypatch.undo()
+    run.see(progress(7, 7))
+    assert fixture.reported() == ["quiet", "commit_log"]
+    fixture.now += report_interval(fixture.pipeline.sync.reports_per_day, [(0,)])
+    run.see(progress(7, 7))
+    assert fixture.reported() == ["a.b", "commit_log"], "it has moved since it was told"
+
+
 def test_a_stop_that_could_not_be_told_when_it_happened_is_told_later(fixture: Fixture) -> None:
     """Else the topic's check would go on saying that it is copied on."""
     run = fixture.run()

@@ -1,6 +1,7 @@
 """Verdicts on `sync.freshness` where no run of the sync job gives them: a `k2k start` copies, or nothing does.
 
 Without them a check would stay green while nothing is copied. The tick asks the source only about partitions that lag.
+While no tick can observe the clusters, which may be for hours, nobody knows what is late: then the checks are in doubt.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from itertools import islice
 
 import dagster as dg
 
+from k2k_assets import discovery
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
+from k2k_assets.core.words import duration
 from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.orchestration.assets.shown import shown_topics
 from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations, not_given
 from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
@@ -22,6 +26,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.status.freshness import check_keeps_up
 from k2k_assets.status.lag import PartitionLag
 from k2k_assets.status.lag_reader import read_lags
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 
 def lateness_events(
@@ -58,6 +63,45 @@ def lateness_events(
         is not None
     }
     new = dict(islice(not_given(instance, checks, verdicts, is_materialized=is_materialized).items(), most))
+    targets = newest_materializations(instance, [checks[topic] for topic in new])
+    return evaluations(checks, new, pipeline.files, targets)
+
+
+def doubts(
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    names: AssetNames,
+    unseen: float,
+    shown: Collection[dg.AssetKey],
+    most: int,
+) -> Iterable[dg.AssetCheckEvaluation]:
+    """Doubts about what passed, where the clusters could not be observed for longer than `sync.freshness`.
+
+    Args:
+        instance: Dagster's instance.
+        pipeline: The pipeline.
+        names: The pipeline's names.
+        unseen: Seconds since the clusters were observed last.
+        shown: Assets of the loaded definitions.
+        most: Most verdicts of one tick; the others follow with the next ticks.
+    """
+    limit = pipeline.sync.freshness
+    if limit is None or unseen <= limit.total_seconds():
+        return ()
+    known = shown_topics(pipeline, discovery.load(pipeline.name))
+    checks = freshness_check_keys(names, [topic.name for topic in known if names.topic_key(topic.name) in shown])
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks.values()))
+    given = {key: record.evaluation for key, record in newest.items()}
+    verdicts = {
+        topic: Verdict(
+            Judgement.WARNED,
+            f"whether records of {topic} wait for longer than {duration(limit.total_seconds())} is not known: the "
+            f"clusters cannot be observed. The last tick of {names.sensor} says why",
+        )
+        for topic, key in checks.items()
+        if isinstance(before := given.get(key), dg.AssetCheckEvaluation) and before.passed
+    }
+    new = dict(islice(verdicts.items(), most))
     targets = newest_materializations(instance, [checks[topic] for topic in new])
     return evaluations(checks, new, pipeline.files, targets)
 

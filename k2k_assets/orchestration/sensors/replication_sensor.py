@@ -7,7 +7,7 @@ and reports the progress of that as materializations of the same assets.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -27,7 +27,7 @@ from k2k_assets.orchestration.runs.report_schedule import FEWEST_AT_ONCE, report
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
 from k2k_assets.orchestration.runs.run_tags import window_tags
 from k2k_assets.orchestration.sensors.commit_log_report import commit_log_report
-from k2k_assets.orchestration.sensors.lateness import lateness_events
+from k2k_assets.orchestration.sensors.lateness import doubts, lateness_events
 from k2k_assets.orchestration.sensors.mappings_decision import (
     MappingsFacts,
     decide_mappings,
@@ -39,7 +39,7 @@ from k2k_assets.orchestration.sensors.next_run_decision import SyncCursor, SyncD
 from k2k_assets.orchestration.sensors.observation import Observation, observe
 from k2k_assets.orchestration.sensors.run_history import last_run, running, started
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
-from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts
+from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts, sync_runs
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
@@ -90,7 +90,11 @@ def replication_sensor(
         except K2KError as error:
             # What nobody could write meanwhile is no silence.
             cursor = before.model_copy(update={"heard": {}})
-            return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
+            return dg.SensorResult(
+                skip_reason=str(error),
+                cursor=cursor.model_dump_json(),
+                asset_events=list(_doubts(context, pipeline, names, looked - (before.looked or looked), looked)),
+            )
         nothing_to_do = "" if seen.ends else "no topic of the source is selected"
         look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.sync_tags, look, nothing_to_do, seen.instances, seen.runs)
@@ -133,6 +137,16 @@ def replication_sensor(
         )
 
     return sensor
+
+
+def _doubts(
+    context: dg.SensorEvaluationContext, pipeline: Pipeline, names: AssetNames, unseen: float, now: float
+) -> Iterable[Event]:
+    """What is said while the clusters cannot be observed; nothing where a run copies, which says more."""
+    active, _ = sync_runs(context.instance, names.sync_tags, now)
+    if any(not run.waits and not run.gone for run in active):
+        return ()
+    return doubts(context.instance, pipeline, names, unseen, shown_assets(context, names), _MOST_AT_ONCE)
 
 
 def _sync_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +12,7 @@ import pytest
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import Discovery
@@ -19,9 +20,11 @@ from k2k_assets.orchestration.sensors import lateness, replication_sensor
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.status.lag import PartitionLag
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.dagster.sensor_ticks import Ticks
+from k2k_assets_tests.support.memory.clock import FakeClock
 
 HOUR_MS = 3_600_000
 LIMIT = {"freshness": "5 minutes"}
@@ -124,6 +127,44 @@ def test_a_partition_without_a_leader_changes_no_verdict(
     assert [check.asset_key.path[-1] for check in ticked(ticks)] == ["b"]
     offline.clear()
     assert [check.asset_key.path[-1] for check in ticked(ticks)] == ["a"]
+
+
+def test_what_passed_is_in_doubt_where_the_clusters_cannot_be_observed_for_long(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed green for as long as they were away, whatever waited. What is late stays late."""
+    answers = [True]
+
+    def observe(pipeline: Pipeline) -> Observation:
+        if not answers[0]:
+            raise ClusterUnreachable("the target cluster does not answer")
+        found = Discovery(pipeline.name, 0, "source", "target", {})
+        positions: dict[str, Positions] = {"a": [10], "late": [9]}
+        return Observation(found, {"a": [10], "late": [10]}, positions, None, CommitLog(), {})
+
+    def lags(_: object, __: object, behind: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, PartitionLag]:
+        return {tp: PartitionLag(9, 10, 3600.0) for tp in behind}
+
+    monkeypatch.setattr(replication_sensor, "observe", observe)
+    monkeypatch.setattr(lateness, "read_lags", lags)
+    ticks = Ticks(place, "s:9092", "t:9092", ["a", "late"], sync=LIMIT)
+    ticks.clock = clock = FakeClock(time.time())
+
+    def told(seconds: float) -> list[tuple[str, bool, dg.AssetCheckSeverity]]:
+        clock.advance(seconds)
+        return [(check.asset_key.path[-1], check.passed, check.severity) for check in ticked(ticks)]
+
+    error, warn = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
+    assert sorted(told(0)) == [("a", True, error), ("late", False, error)]
+    answers[0] = False
+    assert told(299) == []
+    assert told(2) == [("a", False, warn)]
+    assert told(10) == [], "once"
+    answers[0] = True
+    assert told(10) == [("a", True, error)]
+    answers[0] = False
+    ticks.run(ticks.names.sync_job, ticks.names.sync_tags)
+    assert told(3600) == [], "the run tells it"
 
 
 def test_where_a_run_copies_it_tells_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

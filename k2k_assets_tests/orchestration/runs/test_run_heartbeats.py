@@ -70,7 +70,11 @@ def test_heartbeats_wait_for_the_assignment_topic(clusters: KafkaSandbox, pipeli
         wait_until(lambda: _heard(clusters, pipeline) == ["some-run"], PATIENCE, "a heartbeat")
 
 
-def test_a_run_without_end_tells_that_it_lives_before_anything_else(clusters: KafkaSandbox, pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("extent", ["continuous", "window", "caught_up"])
+def test_a_run_of_the_sync_job_tells_that_it_lives_before_anything_else(
+    clusters: KafkaSandbox, pipeline: Pipeline, extent: str
+) -> None:
+    """Also one that somebody has launched with an end: without a heartbeat the sensor takes it for dead."""
     create_topic(clusters.target_servers, pipeline.coordination.assignment.topic)
     names, instance = AssetNames(pipeline.name), dg.DagsterInstance.ephemeral()
     seen: list[str] = []
@@ -83,7 +87,8 @@ def test_a_run_without_end_tells_that_it_lives_before_anything_else(clusters: Ka
         yield dg.MaterializeResult()
 
     definitions = pipeline_definitions(pipeline, None, Hooks(execute=execute))
-    result = definitions.resolve_job_def(names.sync_job).execute_in_process(instance=instance)
+    config = {"ops": {names.op("topics"): {"config": {"extent": extent}}}}
+    result = definitions.resolve_job_def(names.sync_job).execute_in_process(instance=instance, run_config=config)
     assert seen == [result.run_id]
     run = instance.get_run_by_id(result.run_id)
     assert run is not None

@@ -23,9 +23,9 @@ from k2k_assets.orchestration.assets.topics.settings_reports import SettingsRepo
 from k2k_assets.orchestration.assets.topics.sync_run import SyncRun, lags_of
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts
 from k2k_assets.orchestration.failures import failures_as_messages
-from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.names import SYNC_TAG, AssetNames
 from k2k_assets.orchestration.runs.interruption import WHAT_FOLLOWS, telling_of_termination
-from k2k_assets.orchestration.runs.run_heartbeats import Beside, heartbeats_until_copying
+from k2k_assets.orchestration.runs.run_heartbeats import Beside, heartbeats_until_copying, run_heartbeats
 from k2k_assets.orchestration.runs.run_process import is_there, note_process
 from k2k_assets.orchestration.runs.run_tags import note_worked
 from k2k_assets.orchestration.runs.run_telemetry import copy_telemetry
@@ -152,17 +152,25 @@ def _in_words(extent: UntilCaughtUp | Window) -> str:
 
 @contextmanager
 def alive_until_copying(context: dg.AssetExecutionContext, pipeline: Pipeline, config: CopyConfig) -> Iterator[Beside]:
-    """Lets the sensor know that a run without end lives, from its first line on; does nothing in other runs.
+    """Lets the sensor know that a run which it waits for lives, from its first line on; does nothing in other runs.
+
+    It waits for runs without end, and for all of the sync job, which somebody may launch with another config. Slots of
+    a copy with an end are none of the instances that the sensor looks for, so that run writes heartbeats to its end.
 
     Yields:
         Wraps the listener of the copy.
     """
-    if config.extent is not ExtentChoice.continuous:
+    is_endless = config.extent is ExtentChoice.continuous
+    if not is_endless and SYNC_TAG not in context.run.tags:
         yield lambda listener: listener
         return
     note_process(context)
-    with heartbeats_until_copying(pipeline, context.run_id) as beside:
-        yield beside
+    if is_endless:
+        with heartbeats_until_copying(pipeline, context.run_id) as beside:
+            yield beside
+    else:
+        with run_heartbeats(pipeline, context.run_id):
+            yield lambda listener: listener
 
 
 def copy_without_end(

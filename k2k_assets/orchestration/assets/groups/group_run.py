@@ -134,7 +134,7 @@ class GroupRun:
         now = self.clock()
         self._committed |= result.committed
         self._note_held_back(result.held_back)
-        self._note_failing(result.failed, now)
+        self._note_failing(result, now)
         states = self._states(result)
         self._report_when_due(result, states, now)
         if not result.held_back:
@@ -162,16 +162,22 @@ class GroupRun:
         self._held_back = why
         self._schedule.begin_anew()
 
-    def _note_failing(self, failed: Mapping[str, str], now: float) -> None:
-        new, well = self._failing.take(failed, now)
+    def _note_failing(self, result: PollResult, now: float) -> None:
+        new, well = self._failing.take(result.failed, now)
+        gone = {*well, *self._failed}.difference(result.decisions, result.failed)
         self._untold |= {group: Verdict(Judgement.FAILED, why) for group, why in new.items()}
-        for group in well:
+        for group in {*well, *gone}:
             self._untold.pop(group, None)
             self._pace.forget(group)
         for group, why in new.items():
             self.warn(f"group {group} is not moved: {why}")
-        for group in well:
+        for group in sorted(gone):
+            # What was found wrong of it does not hold any more, and nothing is compared that could pass.
+            self._untold[group] = Verdict(Judgement.WARNED, f"{group} has no commit on a mapped topic of the source")
+            self.log(f"group {group} is not looked at any more: it has no commit on a mapped topic of the source")
+        for group in sorted(set(well) - gone):
             self.log(f"group {group} is moved again")
+        self._failed -= gone
         # Where Dagster's database is away, the next poll tells it.
         self._evaluate(self._untold)
         self._untold.clear()

@@ -264,6 +264,28 @@ def test_a_group_that_fails_fails_its_own_check_alone(fixture: Fixture) -> None:
     assert "group bad is moved again" in fixture.lines
 
 
+@pytest.mark.parametrize("how", ["could not be read", "compared wrong"])
+def test_a_group_that_is_deleted_while_its_check_is_failed_is_not_failed_any_more(fixture: Fixture, how: str) -> None:
+    """Nor does it pass: nothing was compared. It is not moved again either."""
+    run, failed = fixture.run(), {"bad": "its coordinator is gone"}
+    if how == "compared wrong":
+        failed = {}
+        fixture.verdicts["bad"] = Verdict(Judgement.FAILED, "1 skipped")
+        run.see(poll({"a": 5, "bad": 1}))
+    for _ in range(3):
+        run.see(poll({"a": 5} if failed else {"a": 5, "bad": 1}, failed=failed))
+        fixture.now += SETTLE_SECONDS / 2
+    assert fixture.judged()["bad"] is False
+    fixture.verdicts.clear()
+    for _ in range(2):
+        run.see(poll({"a": 5}))
+    told = [check for check in fixture.checks if check.asset_key.path[-1] == "bad"]
+    assert [check.severity for check in told] == [dg.AssetCheckSeverity.WARN]
+    assert "group bad is moved again" not in fixture.lines
+    words = "bad is not looked at any more: it has no commit on a mapped topic of the source"
+    assert fixture.lines.count(f"group {words}") == 1
+
+
 def test_a_comparison_that_breaks_is_not_tried_again_by_each_poll(fixture: Fixture) -> None:
     run = fixture.run()
     fixture.breaks = True

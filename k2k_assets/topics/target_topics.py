@@ -45,7 +45,16 @@ def ensure_target_topics(pipeline: Pipeline, source: Cluster, target: Cluster, t
             are missing and must not be created, or the target refuses them.
         ClusterUnreachable: A cluster does not answer.
     """
-    plan = plan_target_topics(pipeline, source, target, topics)
+    return create_planned(pipeline, source, target, topics, plan_target_topics(pipeline, source, target, topics))
+
+
+def create_planned(
+    pipeline: Pipeline, source: Cluster, target: Cluster, topics: Mapping[str, int], plan: TargetPlan
+) -> list[str]:
+    """Creates the topics and partitions of a plan, which was made from the same arguments.
+
+    Other arguments, what it returns, and errors: see `ensure_target_topics`.
+    """
     created, seen = create_topics(pipeline, target, wanted_topics(pipeline, source, target, plan, topics))
     grow_topics(pipeline, target, plan.too_small)
     # If another client created one of the topics meanwhile, it may have another partition count.

@@ -20,7 +20,7 @@ from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
 from k2k_assets.topics.dead_letters import ensure_dead_letter_topics
-from k2k_assets.topics.target_topics import ensure_target_topics
+from k2k_assets.topics.target_topics import create_planned, plan_target_topics
 from k2k_assets.transport.errors import timeout_too_long
 
 log = logging.getLogger("k2k.replication")
@@ -114,9 +114,11 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
     """
     source, target, selected, names = look.source, look.target, look.topics, look.targets
     ensure_transaction_timeout(pipeline, target)
-    ensure_target_topics(pipeline, source, target, selected)
-    ensure_dead_letter_topics(pipeline, target, names.values())
+    plan = plan_target_topics(pipeline, source, target, selected)
+    # First: a run of Dagster writes heartbeats there, while thousands of topics may be created.
     ensure_control_topics(pipeline, target)
+    create_planned(pipeline, source, target, selected, plan)
+    ensure_dead_letter_topics(pipeline, target, names.values())
     refuse(look.permissions.after_creation())
     control = target.describe(_control_names(pipeline))
     targets = target.describe(set(names.values()))

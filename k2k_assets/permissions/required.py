@@ -123,7 +123,9 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
     yield Need(
         "target", "dead-letter topics", "Write", "write records for which a rule fails (transform[].deadLetters)"
     )
-    yield Need("target", "dead-letter topics", "DescribeConfigs", "see how large a batch may be")
+    yield Need(
+        "target", "dead-letter topics", "DescribeConfigs", "see how large a batch may be, and whether letters stay"
+    )
     if features.auto_create_topics:
         yield Need("target", "dead-letter topics", "Create", "create missing topics (features.autoCreateTopics)")
     yield Need("target", "slots", "Write", "the transactions that progress is written in")

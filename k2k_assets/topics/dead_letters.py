@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from k2k_assets.core.errors import Refused
@@ -11,6 +12,8 @@ from k2k_assets.topics.create import WantedTopic, create_topics
 
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
+
+_log = logging.getLogger("k2k.topics")
 
 
 def ensure_dead_letter_topics(pipeline: Pipeline, target: Cluster, copies: Collection[str]) -> None:
@@ -30,7 +33,7 @@ def ensure_dead_letter_topics(pipeline: Pipeline, target: Cluster, copies: Colle
 
 
 def missing_dead_letter_topics(pipeline: Pipeline, target: Cluster, copies: Collection[str]) -> list[WantedTopic]:
-    """The topics that have to be created; changes nothing.
+    """The topics that have to be created; changes nothing, and warns of existing ones that do not keep their letters.
 
     Arguments and errors: see `ensure_dead_letter_topics`.
     """
@@ -46,5 +49,30 @@ def missing_dead_letter_topics(pipeline: Pipeline, target: Cluster, copies: Coll
             f"topics for dead letters are missing on the {target}: {', '.join(missing)}. Create them, "
             "or set 'features.autoCreateTopics: enabled'."
         )
+    _warn_of_losses(target, list(existing))
     made_as = pipeline.topic_creation.dead_letter_topic()
     return [WantedTopic(name, made_as.partitions or 1, made_as.replication, made_as.config) for name in missing]
+
+
+def _warn_of_losses(target: Cluster, existing: list[str]) -> None:
+    try:
+        configs = target.topic_configs(existing, only_changed=False) if existing else {}
+    except Refused as reason:
+        _log.info("the settings of topics for dead letters are not looked at: %s", reason)
+        return
+    for name, config in configs.items():
+        if why := _loses(config):
+            _log.warning("the topic for dead letters '%s' on the %s has %s", name, target, why)
+
+
+def _loses(config: Mapping[str, str]) -> str:
+    """Which settings of a topic lose dead letters, and what to set; empty if none does."""
+    policy, kept = config.get("cleanup.policy", ""), config.get("retention.ms", "-1")
+    if "compact" in policy:
+        return f"cleanup.policy={policy}: of letters with one key only the last stays. Set cleanup.policy=delete"
+    if kept != "-1" and config.get("message.timestamp.type") == "CreateTime":
+        return (
+            f"retention.ms={kept} and message.timestamp.type=CreateTime: letters of records that are older are deleted "
+            "at once. Set message.timestamp.type=LogAppendTime"
+        )
+    return ""

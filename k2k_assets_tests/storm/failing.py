@@ -88,9 +88,9 @@ def problems_of_dead_letters(
 
 def _differences(record: ReadRecord, letter: ReadRecord) -> list[str]:
     own, reason = letter.headers[: len(record.headers)], dict(letter.headers[len(record.headers) :])
-    as_it_was = (record.key, record.value, record.timestamp, list(record.headers))
+    as_it_was = (record.key, record.value, b"%d" % record.timestamp, list(record.headers))
     words = []
-    if (letter.key, letter.value, letter.timestamp, list(own)) != as_it_was:
+    if (letter.key, letter.value, reason.get("__k2k_error_timestamp"), list(own)) != as_it_was:
         words.append(f"{_origin(letter)}: its dead letter is altered")
     if b"as the storm wants" not in (reason.get("__k2k_error_reason") or b"") or "__k2k_error_rule" not in reason:
         words.append(f"{_origin(letter)}: its dead letter has no reason")

@@ -22,11 +22,16 @@ def letter(offset: int, at: int, **changed: Any) -> ReadRecord:
         ("__k2k_error_topic", b"t"),
         ("__k2k_error_partition", b"0"),
         ("__k2k_error_offset", b"%d" % offset),
+        ("__k2k_error_timestamp", b"%d" % (1000 + offset)),
         ("__k2k_error_rule", b"transform[0]"),
         ("__k2k_error_reason", b"ValueError: as the storm wants"),
     ]
     made = ReadRecord("dead", 0, at, b"k", b"v%d" % offset, [*FAILS, *reason], 1000 + offset)
     return made._replace(**changed)
+
+
+def later(of: ReadRecord) -> ReadRecord:
+    return of._replace(headers=[(k, b"7" if k == "__k2k_error_timestamp" else v) for k, v in of.headers])
 
 
 SOURCE = [record(0, FAILS), record(1, [("id", b"2")]), record(2, FAILS)]
@@ -49,7 +54,7 @@ def test_right_ones_are_right() -> None:
         (LETTERS[:1], "its dead letter is lost"),
         ([*LETTERS, letter(1, 2)], "a dead letter of a record that does not fail"),
         ([LETTERS[0], LETTERS[1]._replace(value=b"masked")], "its dead letter is altered"),
-        ([LETTERS[0], LETTERS[1]._replace(timestamp=7)], "its dead letter is altered"),
+        ([LETTERS[0], later(LETTERS[1])], "its dead letter is altered"),
         ([LETTERS[0], LETTERS[1]._replace(headers=LETTERS[1].headers[:-1])], "its dead letter has no reason"),
         ([LETTERS[0], LETTERS[1]._replace(headers=[FAILS[1], *LETTERS[1].headers[1:]])], "its dead letter is altered"),
     ],

@@ -101,12 +101,15 @@ class TopicCreation(Section):
         return (self.replication or ReplicatedTopicCreation()).of(source_topic)
 
     def dead_letter_topic(self) -> ReplicatedTopicSettings:
-        """The settings of topics for dead letters, which are like no source topic: `common`, but never compacted.
+        """The settings of topics for dead letters, which are like no source topic: `common`, with what keeps letters.
 
-        Of dead letters with one key only the last would stay, and one without a key would stop its topic.
+        Of dead letters with one key only the last would stay of a compacted topic, and one without a key would stop its
+        topic. Letters of old records keep as long as others, by the broker's timestamps; for ever, if `common` says
+        nothing: the broker's default is made for data that somebody reads every day.
         """
-        never_compacted = ReplicatedTopicSettings(config={"cleanup.policy": "delete"})
-        return never_compacted.over((self.replication or ReplicatedTopicCreation()).common)
+        kept = ReplicatedTopicSettings(config={"retention.ms": "-1", "retention.bytes": "-1"})
+        forced = ReplicatedTopicSettings(config={"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"})
+        return forced.over((self.replication or ReplicatedTopicCreation()).common).over(kept)
 
     def control_topic(self, which: ControlTopic) -> ControlTopicSettings:
         """The settings of one control topic, `common` included."""

@@ -61,18 +61,19 @@ class TransformStage:
         offsets = own.offsets()
         found = [letter for letter in letters if letter is not None]
         headers = [
-            [*(has or ()), *self._reason(chunk, offset, letter)]
-            for has, offset, letter in zip(own.headers(), offsets, found, strict=True)
+            [*(has or ()), *self._reason(chunk, offset, timestamp, letter)]
+            for has, offset, timestamp, letter in zip(own.headers(), offsets, own.timestamps(), found, strict=True)
         ]
         records = RewrittenColumns(own, own.keys(), own.values(), headers)
         return Chunk(chunk.source, records, target_topic=topic)
 
-    def _reason(self, chunk: Chunk, offset: int, letter: DeadLetter) -> Headers:
+    def _reason(self, chunk: Chunk, offset: int, timestamp: int, letter: DeadLetter) -> Headers:
         return [
             ("__k2k_error_pipeline", self._pipeline.encode()),
             ("__k2k_error_topic", chunk.source.topic.encode()),
             ("__k2k_error_partition", b"%d" % chunk.source.partition),
             ("__k2k_error_offset", b"%d" % offset),
+            ("__k2k_error_timestamp", b"%d" % timestamp),
             ("__k2k_error_rule", letter.failure.rule.encode()),
             ("__k2k_error_reason", letter.failure.words.encode()),
         ]

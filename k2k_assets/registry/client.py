@@ -158,9 +158,9 @@ class ConfluentRegistry:
             return call()
         except SchemaRegistryError as error:
             status = error.http_status_code
-            if status == _NOT_FOUND:
+            if _is_of_registry(error) and status == _NOT_FOUND:
                 raise SchemaNotFound(f"{self} does not have {what}: {_message(error)}") from None
-            if refusable and status in _REFUSED:
+            if _is_of_registry(error) and refusable and status in _REFUSED:
                 raise _Refusal(_message(error)) from None
             if status in _NOT_LET_IN:
                 words = f"refuses the login or the request ({status}): {_message(error)}"
@@ -192,6 +192,11 @@ def _is_refusal(tls_error: str) -> bool:
 
 class _Refusal(Exception):
     """A registry does not take what it was given."""
+
+
+def _is_of_registry(error: SchemaRegistryError) -> bool:
+    """Whether the registry itself answers: what stands before it, such as an ingress, has no error codes."""
+    return (error.error_code or -1) > 0
 
 
 def _message(error: SchemaRegistryError) -> str:

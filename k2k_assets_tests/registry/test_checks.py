@@ -8,6 +8,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.registry.client import ConfluentRegistry
@@ -15,7 +16,7 @@ from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets.verification.content.expected_headers import ClusterIds
-from k2k_assets.verification.content.record_pair import RecordPlace, differences_of, record_at
+from k2k_assets.verification.content.record_pair import RecordPlace, differences_of, facing, record_at
 from k2k_assets.verification.mapping_checks import CHECKS, Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
@@ -115,4 +116,37 @@ def test_a_copy_with_another_schemas_id_fails_the_content_check(
         mapped = record_at(pipeline, world.hand.target, place)
         assert original is not None
         assert mapped is not None
-        assert differences_of(pipeline, place, original, mapped, ClusterIds("a", "b")) == differs
+        assert differences_of(pipeline, place, original, mapped, ClusterIds("a", "b")).parts == differs
+
+
+@MODES
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_schema_that_was_deleted_since_makes_no_copy_look_wrong(
+    clusters: KafkaSandbox,
+    registries: Registries,
+    spark: SparkSession,
+    pipeline: Pipeline,
+    topics: list[str],
+    side: int,
+) -> None:
+    topic = topics[0]
+    write = KINDS[0].writer(registries[0].url, topic)
+    produce(clusters.source_servers, topic, [write(n) for n in range(20)])
+    produce(clusters.source_servers, topic, [b"not framed"])
+    assert copy(pipeline).stopped == {}
+    ConfluentRegistry("target", {"url": registries[side].url}, {})._client.delete_subject(f"{topic}-value", True)
+
+    content = verdicts(spark, pipeline)["content"]
+
+    assert (content.judgement, content.counts["offending"]) == (Judgement.PASSED, 0), content.summary
+    assert (content.counts["without_schema"], content.counts["not_comparable"], content.counts["equal"]) == (20, 20, 1)
+    assert "20 records have a schema that a registry does not have any more" in content.summary
+    ensure_groups_are_exact(clusters, pipeline, topic, lambda record: record)
+    with both_clusters(pipeline) as (source, target):
+        place = RecordPlace.parse(f"{topic}:0:3")
+        here = facing(pipeline, "source", place).place
+        assert here is not None
+        original, copied = record_at(pipeline, source, place), record_at(pipeline, target, here)
+    assert original is not None
+    assert copied is not None
+    assert differences_of(pipeline, place, original, copied, ClusterIds("a", "b")) == ([], ["value"])

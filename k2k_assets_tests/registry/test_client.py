@@ -101,6 +101,22 @@ def test_what_a_registry_says_over_tls(alert: int, error: type[Exception]) -> No
             ConfluentRegistry("target", settings, {}).schema(1)
 
 
+@pytest.mark.parametrize("body", ["<html>404 page not found</html>", '{"message": "no Route matched"}', '"gone"'])
+@pytest.mark.parametrize("status", [404, 422])
+def test_what_stands_before_a_registry_does_not_speak_for_it(
+    answers: dict[str, tuple[int, str]], status: int, body: str
+) -> None:
+    """An ingress whose registry is just restarting: neither is a schema missing, nor does a subject not take it."""
+    answers["GET"] = answers["POST"] = (status, body)
+    for ask in (
+        lambda: registry(answers).schema(1),
+        lambda: registry(answers).versions("s"),
+        lambda: registry(answers).register("s", LONG),
+    ):
+        with pytest.raises(RegistryUnreachable, match=f"answers {status}: "):
+            ask()
+
+
 def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int, str]]) -> None:
     answers["GET"] = (200, "<html>It works!</html>")
     with pytest.raises(RegistryUnreachable, match="no JSON: is its address right"):

@@ -39,7 +39,7 @@ class World:
 
     def are_equal(self, source_id: int, target_id: int) -> bool:
         of_source, of_target = (
-            side.through(None, prefix_of(schema_id) + b"x", "value")
+            side.schemas(None, prefix_of(schema_id) + b"x", "value")
             for side, schema_id in zip(self.sides, (source_id, target_id), strict=True)
         )
         return of_source == of_target

@@ -106,11 +106,11 @@ def test_each_range_is_judged_by_the_headers_of_its_time(
             original, copied = record_at(pipeline, source, place), record_at(pipeline, target, there)
             assert original is not None
             assert copied is not None
-            assert differences_of(pipeline, place, original, copied, IDS) == differs
+            assert differences_of(pipeline, place, original, copied, IDS).parts == differs
             made_under = settings_at(pipeline, place, source, target)
-            assert differences_of(pipeline, place, original, copied, IDS, made_under) == []
+            assert differences_of(pipeline, place, original, copied, IDS, made_under).parts == []
             changed = replace(copied, headers=(*copied.headers, ("more", b"x")))
-            assert differences_of(pipeline, place, original, changed, IDS, made_under) == ["headers"]
+            assert differences_of(pipeline, place, original, changed, IDS, made_under).parts == ["headers"]
 
 
 def _traced(topic: str, pipeline: Pipeline, offset: int, own: list[tuple[str, bytes | None]]) -> Record:
@@ -150,4 +150,4 @@ def test_a_wrong_tracing_header_is_found_at_its_record(
     original, copied = record_at(pipeline, world.hand.source, place), record_at(pipeline, world.hand.target, place)
     assert original is not None
     assert copied is not None
-    assert differences_of(pipeline, place, original, copied, IDS) == ["headers"]
+    assert differences_of(pipeline, place, original, copied, IDS).parts == ["headers"]

@@ -63,16 +63,21 @@ def show(
         ids = ClusterIds.of(on_source, on_target)
         if there and original and copy:
             settings = settings_at(pipeline, there, on_source, on_target)
-    found = differences_of(pipeline, there, original, copy, ids, settings) if there and original and copy else []
+    found, without_schema = [], []
+    if there and original and copy:
+        found, without_schema = differences_of(pipeline, there, original, copy, ids, settings)
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         dropped = {"droppedBy": dropped_by} if dropped_by else {}
-        click.echo(json.dumps({**sides, "differs": found, **dropped}))
+        unknown = {"schemaUnknown": without_schema} if without_schema else {}
+        click.echo(json.dumps({**sides, "differs": found, **unknown, **dropped}))
         return
     console = Console()
     table = _table([(there, original), (here, copy)], found)
     (console if console.is_terminal else Console(width=_COLUMNS)).print(table)
     click.echo(_message(original, copy, found, dropped_by))
+    if without_schema:
+        click.echo(f"A registry does not have the schema of the {' and the '.join(without_schema)} any more.")
 
 
 def _place(text: str | None, option: str) -> RecordPlace | None:

@@ -16,6 +16,7 @@ from k2k_assets.verification.content.tally import (
     EQUAL,
     GONE,
     HIDDEN,
+    NO_SCHEMA,
     OTHER,
     SKIPPED,
     UNMAPPED,
@@ -46,7 +47,7 @@ def content_verdict(
         proven: What was compared by batches.
     """
     counted = tally.counted
-    equal, gone = counted[EQUAL], counted[GONE] + counted[HIDDEN] + counted[OTHER]
+    equal, gone = counted[EQUAL], sum(counted[each] for each in (GONE, HIDDEN, OTHER, NO_SCHEMA))
     positions = list(_positions(plan, verified))
     still_bad = list(_still_bad(plan, tally, verified))
     counts = {
@@ -54,6 +55,7 @@ def content_verdict(
         "equal": equal,
         "not_comparable": gone + plan.unknown,
         "skipped_by_hand": counted[SKIPPED],
+        "without_schema": counted[NO_SCHEMA],
         "dropped": counted[DROPPED],
         "by_batches": tally.proven_records,
         "stretches": tally.pieces + tally.proven_pieces,
@@ -123,7 +125,8 @@ def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str)
         return None
     why = "nothing of what is mapped can be read on the source"
     if plan.first or plan.second:
-        why = f"{plural(counts['not_comparable'], 'record is', 'records are')} gone on one side"
+        left = counts["not_comparable"] - counts["without_schema"]
+        why = f"{plural(left, 'record is', 'records are')} gone on one side"
     return f"nothing could be compared: {why}{besides}"
 
 
@@ -147,6 +150,12 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
     if plan.unknown:
         copied = plural(plan.unknown, "was", "were")
         words.append(f"{copied} copied under settings that are not known any more, and not compared")
+    if counts["without_schema"]:
+        have = plural(counts["without_schema"], "record has", "records have")
+        words.append(
+            f"{have} a schema that a registry does not have any more: what follows its id is the same, the schema was "
+            "not compared"
+        )
     if plan.offline_partitions:
         first = next(iter(plan.offline_partitions.values()))
         count = len(plan.offline_partitions)

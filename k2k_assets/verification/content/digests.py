@@ -22,8 +22,9 @@ from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
 from k2k_assets.verification.content.expected_changes import ChangedRecord, ChangeRules, View
 from k2k_assets.verification.content.expected_drops import ExpectedDrops
 from k2k_assets.verification.content.expected_headers import ExpectedHeaders
-from k2k_assets.verification.content.payloads import Payload, Payloads
+from k2k_assets.verification.content.payloads import Payload, Payloads, without_ids
 
+_BY_SCHEMA = StructType([StructField("payload", BinaryType(), False), StructField("schemas", BinaryType(), True)])
 DIGESTS = StructType(
     [
         StructField("topic", StringType(), False),
@@ -32,14 +33,14 @@ DIGESTS = StructType(
         StructField("content", BinaryType(), False),
         StructField("headers", BinaryType(), False),
         StructField("timestamp", LongType(), True),
-        StructField("by_schema", MapType(StringType(), BinaryType(), False), False),
+        StructField("by_schema", MapType(StringType(), _BY_SCHEMA, False), False),
         StructField("expected", MapType(StringType(), BinaryType(), False), False),
         StructField("drops", MapType(StringType(), StringType(), True), False),
     ]
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
-it; `by_schema` as `content`, but through the mapping of schema ids, and of a source record through the rules of
-`transform`, for each word (`View.word`) that was asked for;
+it; `by_schema` as `content`, but without schema ids, and of a source record through the rules of `transform`, for each
+word (`View.word`) that was asked for; its `schemas` are of the schemas, null where the registry does not have one;
 `expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for; `drops`
 has the rule by which the record is left out, or null, for each word of rules that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
@@ -62,7 +63,7 @@ def digests(
         spark: The session.
         properties: Consumer settings, librdkafka names, with the isolation level.
         ranges: What to read; what retention removed meanwhile is left out.
-        payloads: How keys and values of this side are compared.
+        payloads: The schemas of keys and values of this side.
         facets: Words of views, for `by_schema`.
         expected: Words of headers, for `expected`; on the source only.
         dropping: Words of rules, for `drops`; on the source only.
@@ -71,8 +72,8 @@ def digests(
     made_of, left_out_by = expected or {}, dropping or {}
     views = [(word, View.parse(word)) for word in facets]
 
-    def _by_schema(record: _Record) -> list[tuple[str, bytes]]:
-        return [(word, _digest(payloads.through(*record.parts(view.changes), view.facets), 16)) for word, view in views]
+    def _by_schema(record: _Record) -> list[tuple[str, dict[str, bytes | None]]]:
+        return [(word, _content(*record.parts(view.changes), view.facets, payloads)) for word, view in views]
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         opened = {name: rules.opened() for name, rules in (changing or {}).items()}
@@ -100,6 +101,13 @@ def digests(
     # A task, with the client that it opens, costs as much as some tens of short ranges.
     tasks = max(_LEAST_TASKS, len(ranges) // _RANGES_PER_TASK)
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
+
+
+def _content(key: Payload, value: Payload, facets: str, payloads: Payloads) -> dict[str, bytes | None]:
+    """Key and value as they are compared through the mapping of schema ids: a `_BY_SCHEMA`."""
+    of_key, of_value = payloads.schemas(key, value, facets)
+    schemas = None if of_key is None or of_value is None else _digest((of_key.encode(), of_value.encode()), 16)
+    return {"payload": _digest(without_ids(key, value, facets), 16), "schemas": schemas}
 
 
 class _Record(NamedTuple):

@@ -1,7 +1,8 @@
 """A record's key and value as they are compared: through the mapping of schema ids.
 
-On each side an id is replaced by the digest of the schema that this side's own registry has under it. So a copy is
-equal where its schema is the same, whatever its id, and neither the ids nor whoever has mapped them is trusted.
+On each side an id stands for the digest of the schema that this side's own registry has under it. So a copy is equal
+where its schema is the same, whatever its id, and neither the ids nor whoever has mapped them is trusted. A schema that
+was deleted since it was copied cannot be compared; what follows its id can.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from k2k_assets.control.copy_settings import CopySettings
-from k2k_assets.kafka.messages import Message
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.pipeline.sections.schema_mapping import Facet, facets_word
-from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of, prefix_of
+from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
 
 if TYPE_CHECKING:
@@ -23,8 +23,23 @@ if TYPE_CHECKING:
 Payload = bytes | None
 
 
+def without_ids(key: Payload, value: Payload, facets: str) -> tuple[Payload, Payload]:
+    """A record's key and value without their schema ids.
+
+    Args:
+        key: The key.
+        value: The value.
+        facets: Those whose ids are mapped, as `schema_mapping.facets_word`.
+    """
+    return (_without_id(key) if "key" in facets else key, _without_id(value) if "value" in facets else value)
+
+
+def _without_id(payload: Payload) -> Payload:
+    return payload[:1] + payload[PREFIX:] if payload and has_schema_id(payload) else payload
+
+
 class Payloads:
-    """Keys and values of one side.
+    """The schemas of keys and values of one side.
 
     Args:
         open_registry: Opens its registry. Nothing is asked of it while no facet has schemas.
@@ -38,7 +53,7 @@ class Payloads:
         self._open, self._open_kept = open_registry, open_kept
         self._registry: Registry | None = None
         self._kept: KeptSchemas | None = None
-        self._digests: dict[bytes, bytes] = {}
+        self._digests: dict[bytes, str | None] = {}
 
     def __reduce__(
         self,
@@ -46,45 +61,36 @@ class Payloads:
         """Spark's workers open clients of their own."""
         return Payloads, (self._open, self._open_kept)
 
-    def of(self, message: Message, facets: str) -> tuple[Payload, Payload]:
-        """A record's key and value.
+    def schemas(self, key: Payload, value: Payload, facets: str) -> tuple[str | None, str | None]:
+        """The digests of the schemas of a key and a value; empty where there is no schema.
 
-        Args:
-            message: The record.
-            facets: Those whose ids are mapped, as `schema_mapping.facets_word`.
+        Returns:
+            None instead of a digest where the registry does not have the schema: it was copied with one that is gone.
 
         Raises:
             RegistryUnreachable: The registry does not answer.
         """
-        return self.through(message.key(), message.value(), facets)
+        return (self._schema(key) if "key" in facets else "", self._schema(value) if "value" in facets else "")
 
-    def through(self, key: Payload, value: Payload, facets: str) -> tuple[Payload, Payload]:
-        """A key and a value as a copy has them: with schema ids mapped in those that `facets` names."""
-        return (
-            self._through(key) if "key" in facets else key,
-            self._through(value) if "value" in facets else value,
-        )
-
-    def _through(self, payload: Payload) -> Payload:
+    def _schema(self, payload: Payload) -> str | None:
         if payload is None or not has_schema_id(payload):
-            return payload
+            return ""
         prefix = payload[:PREFIX]
-        digest = self._digests.get(prefix)
-        if digest is None:
-            digest = self._digests[prefix] = self._digest(id_of(prefix))
-        return digest + payload[PREFIX:]
+        if prefix not in self._digests:
+            self._digests[prefix] = self._digest(id_of(prefix))
+        return self._digests[prefix]
 
-    def _digest(self, schema_id: int) -> bytes:
+    def _digest(self, schema_id: int) -> str | None:
         from k2k_assets.registry.canonical import schema_digest
 
         if self._registry is None:
             self._registry, self._kept = self._open(), self._open_kept()
         try:
             if self._kept is not None:
-                return f"schema {self._kept.digest(self._registry, schema_id)} ".encode()
-            return f"schema {schema_digest(self._registry, schema_id)} ".encode()
+                return self._kept.digest(self._registry, schema_id)
+            return schema_digest(self._registry, schema_id)
         except SchemaNotFound:
-            return prefix_of(schema_id)  # bytes as they are: nobody can have mapped them
+            return None
 
 
 def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:

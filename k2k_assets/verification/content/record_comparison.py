@@ -22,6 +22,7 @@ from k2k_assets.verification.content.tally import (
     EQUAL,
     GONE,
     HIDDEN,
+    NO_SCHEMA,
     NO_SOURCE,
     NO_TARGET,
     NOT_COPIED,
@@ -125,7 +126,9 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     same_headers = must_be.otherwise(F.col("original.expected")[F.col("added")]) == F.col("copy.headers")
     same_time = F.coalesce(F.col("original.timestamp") == F.col("copy.timestamp"), F.lit(True))
     same_bytes = F.col("original.content") == F.col("copy.content")
-    same_by_schema = F.col("original.by_schema")[F.col("schemas")] == F.col("copy.by_schema")[F.col("schemas")]
+    by_schema = [F.col(f"{side}.by_schema")[F.col("schemas")] for side in ("original", "copy")]
+    same_payload, same_schemas = (by_schema[0][name] == by_schema[1][name] for name in ("payload", "schemas"))
+    same_by_schema = same_payload & same_schemas  # null where a schema is not known any more, and all else is the same
     same = F.when(F.col("schemas") == "", same_bytes).otherwise(same_by_schema)
     as_settings_say = (~F.col("headers") | same_headers) & (~F.col("timestamps") | same_time)
     source_gone = F.col("source_compacted") | (F.col("source_offset") < F.col("source_low"))
@@ -134,6 +137,7 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         side: F.col(f"{side}_compacted").isNotNull() & F.col(f"{side}_low").isNull() for side in ("source", "target")
     }
     is_out_of_reach = (original.isNull() & no_leader["source"]) | (copy.isNull() & no_leader["target"])
+    both = original.isNotNull() & copy.isNotNull()
     # A range that was left out may hold offsets without any record.
     return joined.where(rule.isNull() | original.isNotNull()).withColumn(
         "outcome",
@@ -145,7 +149,8 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(must_drop.isNotNull() & F.col("noted"), NOT_DROPPED)
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
-        .when(original.isNotNull() & copy.isNotNull(), DIFFERENT)
+        .when(both & same.isNull() & (as_settings_say | ~F.col("noted")), NO_SCHEMA)
+        .when(both, DIFFERENT)
         .when(is_out_of_reach, HIDDEN)
         .when(copy.isNull() & ~target_gone & (at >= F.col("target_stable")), HIDDEN)
         .when(copy.isNull() & ~target_gone, NO_TARGET)

@@ -22,10 +22,11 @@ from k2k_assets.pipeline.sections.schema_mapping import facets_word
 from k2k_assets.translation import OffsetTranslator
 from k2k_assets.verification.content.expected_changes import ChangeRules
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
-from k2k_assets.verification.content.payloads import payloads_of
+from k2k_assets.verification.content.payloads import payloads_of, without_ids
 
 Role = Literal["source", "target"]
 
+_PARTS = ("key", "value", "headers", "timestamp")
 _UNREADABLE: tuple[Header, ...] = (("a header key that is not UTF-8: the client cannot read it", None),)
 
 
@@ -137,6 +138,18 @@ def record_at(pipeline: Pipeline, cluster: Cluster, place: RecordPlace) -> Shown
     return next((_seen(message) for chunk in read_range(properties, wanted) for message in chunk), None)
 
 
+class Differences(NamedTuple):
+    """What was found by comparing a copy with its record.
+
+    Attributes:
+        parts: The parts in which they differ.
+        without_schema: The parts whose schema a registry does not have any more, so that it could not be compared.
+    """
+
+    parts: list[str]
+    without_schema: list[str]
+
+
 def differences_of(
     pipeline: Pipeline,
     place: RecordPlace,
@@ -144,7 +157,7 @@ def differences_of(
     target: ShownRecord,
     clusters: ClusterIds,
     settings: CopySettings | None = None,
-) -> list[str]:
+) -> Differences:
     """The parts in which a copy is not what the settings of the copy make of its record.
 
     Args:
@@ -165,16 +178,27 @@ def differences_of(
         parts = (source.timestamp or -1, source.key, source.value, source.headers)
         changed = rules.opened().of_parts(place.partition, offset, *parts)
         source = replace(source, key=changed.key, value=changed.value, headers=tuple(changed.headers or ()))
-    source_key, source_value = payloads_of(pipeline, "source").through(source.key, source.value, facets)
-    target_key, target_value = payloads_of(pipeline, "target").through(target.key, target.value, facets)
+    by_part = list(
+        zip(
+            ("key", "value"),
+            payloads_of(pipeline, "source").schemas(source.key, source.value, facets),
+            payloads_of(pipeline, "target").schemas(target.key, target.value, facets),
+            strict=True,
+        )
+    )
+    source_key, source_value = without_ids(source.key, source.value, facets)
+    target_key, target_value = without_ids(target.key, target.value, facets)
     expected = expected_headers(settings, clusters, rules.id)
     headers = expected.of(topic, partition, offset, source.headers) if expected else source.headers
-    return differences(
+    found = differences(
         replace(source, key=source_key, value=source_value, headers=tuple(headers)),
         replace(target, key=target_key, value=target_value),
         settings.headers or bool(expected),
         settings.timestamps,
     )
+    unknown = [part for part, *schemas in by_part if None in schemas]
+    others = [part for part, ours, theirs in by_part if part not in unknown and ours != theirs]
+    return Differences([part for part in _PARTS if part in {*found, *others}], unknown)
 
 
 def settings_at(pipeline: Pipeline, place: RecordPlace, source: Cluster, target: Cluster) -> CopySettings:

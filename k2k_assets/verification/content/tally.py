@@ -16,8 +16,9 @@ from k2k_assets.verification.verdict import SHOWN, Offender
 
 EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "cannot be read now", "skipped by hand"
 OTHER = "copied under settings that were not noted"
+NO_SCHEMA = "has a schema that its registry does not have any more"
 DROPPED = "left out by a rule"
-NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER, DROPPED)
+NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER, NO_SCHEMA, DROPPED)
 DIFFERENT = "differs in content from its copy"
 NOT_COPIED = "is on the source, but was not copied"
 DROPPED_WRONGLY = "was left out by a rule that does not leave it out"

@@ -15,7 +15,7 @@ from k2k_assets.verification.content.digests import digest
 from k2k_assets.verification.content.expected_changes import ChangeRules
 from k2k_assets.verification.content.expected_drops import expected_drops
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
-from k2k_assets.verification.content.payloads import Payloads, compared_facets, payloads_of
+from k2k_assets.verification.content.payloads import compared_facets, without_ids
 from k2k_assets.verification.content.sides import compacted_topics
 from k2k_assets.verification.groups.match import RecordWindow
 from k2k_assets.verification.groups.places import GroupPlace
@@ -45,14 +45,16 @@ def copied_windows(
     expected, drops = expected_headers(settings, ids, rules.id), expected_drops(settings, ids, rules.id)
     with_headers = settings.headers or bool(expected)
 
-    def digest_of(role: ClusterRole, timed_here: Collection[str], payloads: Payloads, message: Message) -> bytes | None:
+    # Schemas tell nothing about positions: the content check compares them.
+    def digest_of(role: ClusterRole, timed_here: Collection[str], message: Message) -> bytes | None:
         of_topic, timed_too = facets[role].get(message.topic() or "", ""), message.topic() in timed_here
+        payloads = without_ids(message.key(), message.value(), of_topic)
         if role == "target":
-            return digest(message, payloads.of(message, of_topic), with_headers, timed_too)
+            return digest(message, payloads, with_headers, timed_too)
         if changes is None:
-            return digest(message, payloads.of(message, of_topic), with_headers, timed_too, expected, drops)
+            return digest(message, payloads, with_headers, timed_too, expected, drops)
         (changed,) = changes.of([message], [headers_of(message)])
-        as_compared = payloads.through(changed.key, changed.value, of_topic)
+        as_compared = without_ids(changed.key, changed.value, of_topic)
         return digest(message, as_compared, with_headers, timed_too, expected, drops, changed)
 
     return (
@@ -61,7 +63,7 @@ def copied_windows(
             source_properties,
             {at for place in places for at in place.sources},
             {tp: end for tp, end in result.source_ends.items() if tp.topic in on_source},
-            partial(digest_of, "source", timed_sources, payloads_of(pipeline, "source")),
+            partial(digest_of, "source", timed_sources),
             compacted_topics(source, on_source),
         ),
         read_windows(
@@ -69,7 +71,7 @@ def copied_windows(
             target_properties,
             {place.target for place in places},
             {tp: ends.end for tp, ends in result.target_ends.items() if tp.topic in on_target},
-            partial(digest_of, "target", timed, payloads_of(pipeline, "target")),
+            partial(digest_of, "target", timed),
             compacted_topics(target, on_target),
         ),
     )

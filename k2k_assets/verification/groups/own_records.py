@@ -26,7 +26,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.verification.content.digests import digest
 from k2k_assets.verification.content.expected_drops import ExpectedDrops
-from k2k_assets.verification.content.payloads import Payloads, compared_facets, payloads_of
+from k2k_assets.verification.content.payloads import compared_facets, without_ids
 from k2k_assets.verification.content.sides import compacted_topics
 from k2k_assets.verification.groups.findings import Findings
 from k2k_assets.verification.groups.match import Match, RecordWindow, Sides, match
@@ -150,9 +150,10 @@ def _own_records_of(
     routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
     facets = compared_facets(routes, CopySettings.of(pipeline))
 
-    def content_of(role: ClusterRole, payloads: Payloads, message: Message) -> bytes | None:
+    def content_of(role: ClusterRole, message: Message) -> bytes | None:
         # Headers and timestamps may follow other rules on the way back.
-        return digest(message, payloads.of(message, facets[role].get(message.topic() or "", "")), False, False)
+        of_topic = facets[role].get(message.topic() or "", "")
+        return digest(message, without_ids(message.key(), message.value(), of_topic), False, False)
 
     def windows(role: ClusterRole, at: Collection[At], digest_of: DigestOf, most: tuple[int, int]) -> Windows:
         cluster, topics = (source, 0) if role == "source" else (target, 1)
@@ -174,8 +175,8 @@ def _own_records_of(
         ExpectedDrops.by(marker, target.cluster_id()),
         ExpectedDrops.by(marker, source.cluster_id()),
         (
-            partial(content_of, "source", payloads_of(pipeline, "source")),
-            partial(content_of, "target", payloads_of(pipeline, "target")),
+            partial(content_of, "source"),
+            partial(content_of, "target"),
         ),
         pipeline.features.exactly_once and result.repeated_back.isdisjoint(place.target[0] for place in places),
     )

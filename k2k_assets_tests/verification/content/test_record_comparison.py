@@ -14,7 +14,15 @@ from k2k_assets.verification.content.check import read_now
 from k2k_assets.verification.content.digests import DIGESTS
 from k2k_assets.verification.content.record_comparison import compare
 from k2k_assets.verification.content.sides import LIMITS
-from k2k_assets.verification.content.tally import EQUAL, GONE, HIDDEN, NO_SOURCE, NO_TARGET
+from k2k_assets.verification.content.tally import (
+    DIFFERENT,
+    EQUAL,
+    GONE,
+    HIDDEN,
+    NO_SCHEMA,
+    NO_SOURCE,
+    NO_TARGET,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -79,3 +87,38 @@ def test_each_side_is_read_once_though_it_is_read_in_parts(spark: SparkSession, 
     assert (on_source.count(), on_target.count()) == (6, 3)
     times = {file.name: file.read_text() for file in reads.iterdir()}
     assert times == {"committed": "x", "uncommitted": "x", "target": "x"}
+
+
+@pytest.mark.parametrize(
+    ("schemas", "payload", "timestamp", "noted", "outcome"),
+    [
+        ((b"s", b"s"), b"p", 0, True, EQUAL),
+        ((b"s", b"t"), b"p", 0, True, DIFFERENT),
+        ((None, b"s"), b"p", 0, True, NO_SCHEMA),
+        ((b"s", None), b"p", 0, True, NO_SCHEMA),
+        ((None, None), b"p", 0, False, NO_SCHEMA),
+        ((None, b"s"), b"q", 0, True, DIFFERENT),
+        ((None, b"s"), b"p", 9, True, DIFFERENT),
+        ((None, b"s"), b"p", 9, False, NO_SCHEMA),
+    ],
+)
+def test_a_schema_that_is_gone_is_not_compared_and_all_else_is(
+    spark: SparkSession,
+    schemas: tuple[bytes | None, bytes | None],
+    payload: bytes,
+    timestamp: int,
+    noted: bool,
+    outcome: str,
+) -> None:
+    sides = [
+        ("t", 0, 0, b"", b"", 0, {"value": (b"p", schemas[0])}, {}, {}),
+        ("t", 0, 0, b"", b"", timestamp, {"value": (payload, schemas[1])}, {}, {}),
+    ]
+    pair = ("t", 0, 0, "t", "today", 0, 0, None, True, True, noted, "value", "", "")
+    limits = [_limit("source"), _limit("target")]
+    (row,) = compare(
+        spark.createDataFrame([pair], _PAIRS),
+        *(spark.createDataFrame([side], DIGESTS) for side in sides),
+        spark.createDataFrame(limits, LIMITS),
+    ).collect()
+    assert row["outcome"] == outcome

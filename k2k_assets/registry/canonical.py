@@ -7,12 +7,29 @@ without a word of whoever has mapped the ids.
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from k2k_assets.core.digest import digest
 from k2k_assets.registry.schemas import Registry, Schema
 
 
-def schema_digest(registry: Registry, schema_id: int) -> str:
+class SchemaDigest(NamedTuple):
+    """The digest of a schema and of all that it refers to.
+
+    Attributes:
+        text: Of what it says.
+        contract: Of its rules, with the metadata that they go by; empty if there are none.
+    """
+
+    text: str
+    contract: str
+
+    def is_kept_by(self, copy: SchemaDigest) -> bool:
+        """Whether a copy's schema is the same. A target may have rules of its own for one that has none."""
+        return self.text == copy.text and self.contract in ("", copy.contract)
+
+
+def schema_digest(registry: Registry, schema_id: int) -> SchemaDigest:
     """The digest of a schema and of all that it refers to.
 
     Args:
@@ -23,13 +40,18 @@ def schema_digest(registry: Registry, schema_id: int) -> str:
         SchemaNotFound: The registry does not have it.
         RegistryUnreachable: It does not answer.
     """
-    return _digest(registry, registry.schema(schema_id))
+    contracts: list[str] = []
+    text = _digest(registry, registry.schema(schema_id), contracts)
+    return SchemaDigest(text, digest(json.dumps(contracts)) if any(contracts) else "")
 
 
-def _digest(registry: Registry, schema: Schema) -> str:
+def _digest(registry: Registry, schema: Schema, contracts: list[str]) -> str:
+    """Of the text; adds the contracts on the way."""
+    contracts.append(schema.contract)
     words = [schema.kind, _canonical(schema)]
     for reference in sorted(schema.references):
-        words += [reference.name, _digest(registry, registry.version(reference.subject, reference.version))]
+        other = registry.version(reference.subject, reference.version)
+        words += [reference.name, _digest(registry, other, contracts)]
     return digest(json.dumps(words))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx2 as httpx
-from confluent_kafka.schema_registry import RegisteredSchema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import Metadata, RegisteredSchema, RuleSet, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
@@ -40,6 +41,8 @@ _NOT_LET_IN = (401, 403)
 _TLS_REFUSALS = ("CERTIFICATE", "ALERT", "WRONG_VERSION_NUMBER")
 # What a server says over TLS that is not well itself: that passes.
 _TLS_TROUBLE = "ALERT_INTERNAL_ERROR"
+# A property that registries set themselves, to the number of the version.
+_VERSION_PROPERTY = "confluent:version"
 # Of who gives out tokens (RFC 6749).
 _TOKEN_REFUSALS = ("invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope")
 
@@ -205,9 +208,28 @@ def _message(error: SchemaRegistryError) -> str:
 
 def _from_client(schema: ClientSchema) -> Schema:
     references = tuple(Reference(str(r.name), str(r.subject), int(r.version or 0)) for r in schema.references or ())
-    return Schema(schema.schema_type or "AVRO", schema.schema_str or "", references)
+    kind, text = schema.schema_type or "AVRO", schema.schema_str or ""
+    return Schema(kind, text, references, _as_text(schema.metadata), _as_text(schema.rule_set))
 
 
 def _to_client(schema: Schema) -> ClientSchema:
     references = [SchemaReference(r.name, r.subject, r.version) for r in schema.references]
-    return ClientSchema(schema.text, schema.kind, references)
+    metadata = Metadata.from_dict(json.loads(schema.metadata)) if schema.metadata else None
+    rules = RuleSet.from_dict(json.loads(schema.rules)) if schema.rules else None
+    return ClientSchema(schema.text, schema.kind, references, metadata, rules)
+
+
+def _as_text(given: Metadata | RuleSet | None) -> str:
+    """The same text for the same metadata or rules, whichever registry gives them; empty if there are none."""
+    found = _without_defaults(given.to_dict()) if given else {}
+    return json.dumps(found, sort_keys=True) if found else ""
+
+
+def _without_defaults(given: Any) -> Any:
+    """Without what registries may say or leave out: what is empty or false, and the number of the version."""
+    if isinstance(given, list):
+        return [_without_defaults(each) for each in given]
+    if not isinstance(given, dict):
+        return given
+    found = {name: _without_defaults(value) for name, value in given.items() if name != _VERSION_PROPERTY}
+    return {name: value for name, value in found.items() if value}

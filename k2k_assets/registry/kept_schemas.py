@@ -7,8 +7,9 @@ Nothing is registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from k2k_assets.registry.canonical import schema_digest
+from k2k_assets.registry.canonical import SchemaDigest, schema_digest
 from k2k_assets.registry.schemas import Registry, Schema, SchemaNotFound, SubjectVersion
 
 
@@ -24,7 +25,7 @@ class KeptSchemas:
         self._target = target
         self._target_topic = target_topic
 
-    def digest(self, source: Registry, schema_id: int) -> str:
+    def digest(self, source: Registry, schema_id: int) -> SchemaDigest:
         """As `schema_digest` of what the target has for a schema; of the schema itself if it has none.
 
         Args:
@@ -62,4 +63,4 @@ class KeptSchemas:
             )
             for each in schema.references
         )
-        return Schema(schema.kind, schema.text, references)
+        return replace(schema, references=references)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.sections.schema_mapping import Facet
@@ -110,7 +110,7 @@ class SchemaIds:
             raise SchemaRefused(subject, f"{schema.kind} is not among schemaMapping.supportedTypes")
         if at is not None:
             self._register_earlier(at.subject, at.version, subject)
-        target_id = self._target.register(subject, self._with_target_references(schema))
+        target_id = self._register(subject, self._with_target_references(schema))
         log.info(
             "%s of %s: schema %d of the source is %d on the target, subject %s",
             place.facet,
@@ -119,6 +119,17 @@ class SchemaIds:
             target_id,
             subject,
         )
+        return target_id
+
+    def _register(self, subject: str, schema: Schema) -> int:
+        """Registers a schema, and looks whether the target keeps its metadata and rules: not every registry does."""
+        target_id = self._target.register(subject, schema)
+        if schema.metadata or schema.rules:
+            kept = self._target.schema(target_id)
+            if schema.contract != kept.contract:
+                raise SchemaRefused(subject, f"it is kept as schema {target_id} with other rules or metadata, or none")
+            if schema.metadata != kept.metadata:
+                log.warning("subject %s: the target keeps schema %d without its metadata", subject, target_id)
         return target_id
 
     def _register_earlier(self, source_subject: str, version: int, subject: str) -> None:
@@ -132,7 +143,7 @@ class SchemaIds:
                 )
             try:
                 schema = self._with_target_references(self._source.version(source_subject, number))
-                self._target.register(subject, schema)
+                self._register(subject, schema)
             except (SchemaRefused, SchemaNotFound) as error:
                 # Nobody may ever need it; whoever does is told then.
                 log.warning("version %d of subject %s is not on the target: %s", number, source_subject, error)
@@ -140,13 +151,13 @@ class SchemaIds:
 
     def _with_target_references(self, schema: Schema) -> Schema:
         references = tuple(self._reference(reference) for reference in schema.references)
-        return Schema(schema.kind, schema.text, references)
+        return replace(schema, references=references)
 
     def _reference(self, reference: Reference) -> Reference:
         """What a schema refers to is registered first, under its own subject."""
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
         self._register_earlier(reference.subject, reference.version, reference.subject)
-        self._target.register(reference.subject, schema)
+        self._register(reference.subject, schema)
         return reference._replace(version=self._target.version_of(reference.subject, schema))
 
 

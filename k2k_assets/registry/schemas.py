@@ -31,11 +31,20 @@ class Schema:
         kind: `AVRO`, `JSON` or `PROTOBUF`.
         text: As the registry gives it.
         references: What it refers to.
+        metadata: Tags and properties, as JSON with sorted keys; empty if there are none.
+        rules: By which clients validate, encrypt or migrate records, as such JSON. They may go by the tags.
     """
 
     kind: str
     text: str
     references: tuple[Reference, ...] = ()
+    metadata: str = ""
+    rules: str = ""
+
+    @property
+    def contract(self) -> str:
+        """What decides beside the text what readers make of a record: rules and the tags they go by; empty if none."""
+        return f"{self.rules}{self.metadata}" if self.rules else ""
 
 
 class SubjectVersion(NamedTuple):

@@ -24,7 +24,14 @@ from k2k_assets.verification.content.expected_drops import ExpectedDrops
 from k2k_assets.verification.content.expected_headers import ExpectedHeaders
 from k2k_assets.verification.content.payloads import Payload, Payloads, without_ids
 
-_BY_SCHEMA = StructType([StructField("payload", BinaryType(), False), StructField("schemas", BinaryType(), True)])
+_BY_SCHEMA = StructType(
+    [
+        StructField("payload", BinaryType(), False),
+        StructField("schemas", BinaryType(), True),
+        StructField("key_contract", StringType(), True),
+        StructField("value_contract", StringType(), True),
+    ]
+)
 DIGESTS = StructType(
     [
         StructField("topic", StringType(), False),
@@ -40,7 +47,8 @@ DIGESTS = StructType(
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
 it; `by_schema` as `content`, but without schema ids, and of a source record through the rules of `transform`, for each
-word (`View.word`) that was asked for; its `schemas` are of the schemas, null where the registry does not have one;
+word (`View.word`) that was asked for; its `schemas` are of the schemas, null where the registry does not have one, as
+its contract is (`SchemaDigest`);
 `expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for; `drops`
 has the rule by which the record is left out, or null, for each word of rules that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
@@ -72,7 +80,7 @@ def digests(
     made_of, left_out_by = expected or {}, dropping or {}
     views = [(word, View.parse(word)) for word in facets]
 
-    def _by_schema(record: _Record) -> list[tuple[str, dict[str, bytes | None]]]:
+    def _by_schema(record: _Record) -> list[tuple[str, dict[str, Any]]]:
         return [(word, _content(*record.parts(view.changes), view.facets, payloads)) for word, view in views]
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
@@ -103,11 +111,15 @@ def digests(
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def _content(key: Payload, value: Payload, facets: str, payloads: Payloads) -> dict[str, bytes | None]:
+def _content(key: Payload, value: Payload, facets: str, payloads: Payloads) -> dict[str, Any]:
     """Key and value as they are compared through the mapping of schema ids: a `_BY_SCHEMA`."""
     of_key, of_value = payloads.schemas(key, value, facets)
-    schemas = None if of_key is None or of_value is None else _digest((of_key.encode(), of_value.encode()), 16)
-    return {"payload": _digest(without_ids(key, value, facets), 16), "schemas": schemas}
+    return {
+        "payload": _digest(without_ids(key, value, facets), 16),
+        "schemas": _digest((of_key.text.encode(), of_value.text.encode()), 16) if of_key and of_value else None,
+        "key_contract": of_key.contract if of_key else None,
+        "value_contract": of_value.contract if of_value else None,
+    }
 
 
 class _Record(NamedTuple):

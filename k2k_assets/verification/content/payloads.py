@@ -18,6 +18,7 @@ from k2k_assets.registry.framing import PREFIX, has_schema_id, id_of
 from k2k_assets.registry.schemas import Registry, SchemaNotFound
 
 if TYPE_CHECKING:
+    from k2k_assets.registry.canonical import SchemaDigest
     from k2k_assets.registry.kept_schemas import KeptSchemas
 
 Payload = bytes | None
@@ -53,7 +54,7 @@ class Payloads:
         self._open, self._open_kept = open_registry, open_kept
         self._registry: Registry | None = None
         self._kept: KeptSchemas | None = None
-        self._digests: dict[bytes, str | None] = {}
+        self._digests: dict[bytes, SchemaDigest | None] = {}
 
     def __reduce__(
         self,
@@ -61,8 +62,8 @@ class Payloads:
         """Spark's workers open clients of their own."""
         return Payloads, (self._open, self._open_kept)
 
-    def schemas(self, key: Payload, value: Payload, facets: str) -> tuple[str | None, str | None]:
-        """The digests of the schemas of a key and a value; empty where there is no schema.
+    def schemas(self, key: Payload, value: Payload, facets: str) -> list[SchemaDigest | None]:
+        """The digests of the schemas of a key and a value; of empty words where there is no schema.
 
         Returns:
             None instead of a digest where the registry does not have the schema: it was copied with one that is gone.
@@ -70,17 +71,21 @@ class Payloads:
         Raises:
             RegistryUnreachable: The registry does not answer.
         """
-        return (self._schema(key) if "key" in facets else "", self._schema(value) if "value" in facets else "")
+        return [
+            self._schema(payload if facet in facets else None) for facet, payload in (("key", key), ("value", value))
+        ]
 
-    def _schema(self, payload: Payload) -> str | None:
+    def _schema(self, payload: Payload) -> SchemaDigest | None:
+        from k2k_assets.registry.canonical import SchemaDigest
+
         if payload is None or not has_schema_id(payload):
-            return ""
+            return SchemaDigest("", "")
         prefix = payload[:PREFIX]
         if prefix not in self._digests:
             self._digests[prefix] = self._digest(id_of(prefix))
         return self._digests[prefix]
 
-    def _digest(self, schema_id: int) -> str | None:
+    def _digest(self, schema_id: int) -> SchemaDigest | None:
         from k2k_assets.registry.canonical import schema_digest
 
         if self._registry is None:

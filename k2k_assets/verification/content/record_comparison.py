@@ -128,7 +128,12 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     same_bytes = F.col("original.content") == F.col("copy.content")
     by_schema = [F.col(f"{side}.by_schema")[F.col("schemas")] for side in ("original", "copy")]
     same_payload, same_schemas = (by_schema[0][name] == by_schema[1][name] for name in ("payload", "schemas"))
-    same_by_schema = same_payload & same_schemas  # null where a schema is not known any more, and all else is the same
+    same_contracts = [
+        (by_schema[0][name] == "") | (by_schema[0][name] == by_schema[1][name])
+        for name in ("key_contract", "value_contract")
+    ]
+    # Null where a schema is not known any more, and all else is the same.
+    same_by_schema = same_payload & same_schemas & same_contracts[0] & same_contracts[1]
     same = F.when(F.col("schemas") == "", same_bytes).otherwise(same_by_schema)
     as_settings_say = (~F.col("headers") | same_headers) & (~F.col("timestamps") | same_time)
     source_gone = F.col("source_compacted") | (F.col("source_offset") < F.col("source_low"))

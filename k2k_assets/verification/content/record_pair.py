@@ -197,7 +197,7 @@ def differences_of(
         settings.timestamps,
     )
     unknown = [part for part, *schemas in by_part if None in schemas]
-    others = [part for part, ours, theirs in by_part if part not in unknown and ours != theirs]
+    others = [part for part, ours, theirs in by_part if ours and theirs and not ours.is_kept_by(theirs)]
     return Differences([part for part in _PARTS if part in {*found, *others}], unknown)
 
 

@@ -89,36 +89,35 @@ def test_each_side_is_read_once_though_it_is_read_in_parts(spark: SparkSession, 
     assert times == {"committed": "x", "uncommitted": "x", "target": "x"}
 
 
+KNOWN, GONE_SCHEMA, RULED = (b"p", b"s", "", ""), (b"p", None, "", None), (b"p", b"s", "", "rules")
+
+
 @pytest.mark.parametrize(
-    ("schemas", "payload", "timestamp", "noted", "outcome"),
+    ("ours", "theirs", "timestamp", "noted", "outcome"),
     [
-        ((b"s", b"s"), b"p", 0, True, EQUAL),
-        ((b"s", b"t"), b"p", 0, True, DIFFERENT),
-        ((None, b"s"), b"p", 0, True, NO_SCHEMA),
-        ((b"s", None), b"p", 0, True, NO_SCHEMA),
-        ((None, None), b"p", 0, False, NO_SCHEMA),
-        ((None, b"s"), b"q", 0, True, DIFFERENT),
-        ((None, b"s"), b"p", 9, True, DIFFERENT),
-        ((None, b"s"), b"p", 9, False, NO_SCHEMA),
+        (KNOWN, KNOWN, 0, True, EQUAL),
+        (KNOWN, (b"p", b"t", "", ""), 0, True, DIFFERENT),
+        (KNOWN, RULED, 0, True, EQUAL),
+        (RULED, RULED, 0, True, EQUAL),
+        (RULED, KNOWN, 0, True, DIFFERENT),
+        (RULED, GONE_SCHEMA, 0, True, NO_SCHEMA),
+        (KNOWN, GONE_SCHEMA, 0, True, NO_SCHEMA),
+        (GONE_SCHEMA, RULED, 0, True, NO_SCHEMA),
+        (GONE_SCHEMA, GONE_SCHEMA, 0, False, NO_SCHEMA),
+        (GONE_SCHEMA, (b"q", b"s", "", ""), 0, True, DIFFERENT),
+        (GONE_SCHEMA, KNOWN, 9, True, DIFFERENT),
+        (GONE_SCHEMA, KNOWN, 9, False, NO_SCHEMA),
     ],
 )
-def test_a_schema_that_is_gone_is_not_compared_and_all_else_is(
-    spark: SparkSession,
-    schemas: tuple[bytes | None, bytes | None],
-    payload: bytes,
-    timestamp: int,
-    noted: bool,
-    outcome: str,
+def test_schemas_are_compared_as_far_as_both_registries_have_them(
+    spark: SparkSession, ours: tuple[Any, ...], theirs: tuple[Any, ...], timestamp: int, noted: bool, outcome: str
 ) -> None:
-    sides = [
-        ("t", 0, 0, b"", b"", 0, {"value": (b"p", schemas[0])}, {}, {}),
-        ("t", 0, 0, b"", b"", timestamp, {"value": (payload, schemas[1])}, {}, {}),
-    ]
+    """`ours` and `theirs`: payload, schemas, and contracts of key and value, as in `DIGESTS`."""
     pair = ("t", 0, 0, "t", "today", 0, 0, None, True, True, noted, "value", "", "")
-    limits = [_limit("source"), _limit("target")]
-    (row,) = compare(
-        spark.createDataFrame([pair], _PAIRS),
-        *(spark.createDataFrame([side], DIGESTS) for side in sides),
-        spark.createDataFrame(limits, LIMITS),
-    ).collect()
+    original, copy = (
+        spark.createDataFrame([("t", 0, 0, b"", b"", at, {"value": content}, {}, {})], DIGESTS)
+        for content, at in ((ours, 0), (theirs, timestamp))
+    )
+    limits = spark.createDataFrame([_limit("source"), _limit("target")], LIMITS)
+    (row,) = compare(spark.createDataFrame([pair], _PAIRS), original, copy, limits).collect()
     assert row["outcome"] == outcome

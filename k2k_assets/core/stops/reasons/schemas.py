@@ -160,7 +160,8 @@ class SchemaRefusedByTarget(StopReason, code="schema-refused"):
     title = "the target's schema registry does not take a schema"
     meaning = (
         "Most often it is not compatible with what the subject holds there already, or the principal may not register "
-        "schemas. All before the record is copied, and nothing was skipped."
+        "schemas; or the registry takes its text and does not keep its rules. All before the record is copied, and "
+        "nothing was skipped."
     )
     advice = "Register it by hand, or change the compatibility of the subject, and start again."
 

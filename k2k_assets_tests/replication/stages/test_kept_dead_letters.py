@@ -10,8 +10,18 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.brokers.kafka import SECONDS, Record, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    SECONDS,
+    Record,
+    client_settings,
+    create_topic,
+    produce,
+    read_all,
+    unique,
+)
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import MODES
 from k2k_assets_tests.support.copies.transformed import to_dead_letters, transforming
@@ -31,10 +41,15 @@ def eager() -> Iterator[KafkaSandbox]:
 
 def await_deletions(servers: str) -> None:
     """Waits until the broker has deleted old records twice, and so has looked at all of its topics in between."""
-    witness = create_topic(servers, unique("witness"))
-    for _ in range(2):
-        produce(servers, witness, [Record(b"k", b"old", timestamp=month_ago())])
-        wait_until(lambda: not read_all(servers, witness), SECONDS, "an old record to be deleted")
+    witness = TopicPartition(create_topic(servers, unique("witness")), 0)
+    with Cluster("target", client_settings(servers)) as cluster:
+        for written in (1, 2):
+            produce(servers, witness.topic, [Record(b"k", b"old", timestamp=month_ago())])
+            wait_until(
+                lambda end=written: cluster.offsets([witness], "earliest")[witness] == end,  # type: ignore[misc]
+                SECONDS,
+                "an old record to be deleted",
+            )
 
 
 def month_ago() -> int:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import SparkSession
 
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
@@ -130,11 +132,14 @@ def test_a_schema_that_was_deleted_since_makes_no_copy_look_wrong(
     side: int,
 ) -> None:
     topic = topics[0]
-    write = KINDS[0].writer(registries[0].url, topic)
-    produce(clusters.source_servers, topic, [write(n) for n in range(20)])
+    own = Schema("AVRO", f'{{"type": "fixed", "name": "{unique("s").replace("-", "_")}", "size": 1}}')
+    here = ConfluentRegistry("source", {"url": registries[0].url}, {}).register(f"{topic}-value", own)
+    produce(clusters.source_servers, topic, [prefix_of(here) + bytes([n]) for n in range(20)])
     produce(clusters.source_servers, topic, [b"not framed"])
     assert copy(pipeline).stopped == {}
-    ConfluentRegistry("target", {"url": registries[side].url}, {})._client.delete_subject(f"{topic}-value", True)
+    client = SchemaRegistryClient({"url": registries[side].url})
+    for permanent in (False, True):  # a soft delete comes first
+        client.delete_subject(f"{topic}-value", permanent)
 
     content = verdicts(spark, pipeline)["content"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients import guarantees
@@ -55,11 +56,17 @@ def check_registries(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
-    """Two control topics must not be the same: mappings are deleted by age, progress and claims must stay."""
-    mapping = pipeline.offset_mapping.topic
-    for section in ("commit", "assignment"):
-        if getattr(pipeline.coordination, section).topic == mapping:
-            yield ("offsetMapping", "topic"), f"'{mapping}' is coordination.{section}.topic too; they cannot be shared"
+    """Mappings and metrics have topics of their own: both are deleted by age, and progress and claims must stay."""
+    progress = ("coordination.commit.topic", "coordination.assignment.topic")
+    names = {
+        progress[0]: pipeline.coordination.commit.topic,
+        progress[1]: pipeline.coordination.assignment.topic,
+        "offsetMapping.topic": pipeline.offset_mapping.topic,
+        "metrics.kafka.topic": pipeline.metrics.kafka.topic,
+    }
+    for one, other in combinations(names, 2):
+        if names[one] == names[other] and (one, other) != progress:
+            yield tuple(other.split(".")), f"'{names[one]}' is {one} too; they cannot be shared"
 
 
 def check_routing(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
@@ -103,6 +110,7 @@ def check_transform(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
         pipeline.coordination.commit.topic,
         pipeline.coordination.assignment.topic,
         pipeline.offset_mapping.topic,
+        pipeline.metrics.kafka.topic,
     }
     for position, rule in enumerate(pipeline.transform):
         places: dict[str, tuple[RecordPart, ...]] = {"mask": rule.mask, "drop": rule.drop}

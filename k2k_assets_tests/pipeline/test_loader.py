@@ -164,10 +164,25 @@ def test_listed_topics_must_have_a_target(tmp_path: Path) -> None:
     )
 
 
-def test_the_mapping_topic_is_no_other_control_topic(tmp_path: Path) -> None:
-    message = refusal(tmp_path, changed({"offsetMapping/topic": "t", "coordination/assignment/topic": "t"}))
-    assert "offsetMapping.topic: 't' is coordination.assignment.topic too" in message
-    load_text(tmp_path, changed({"coordination/commit/topic": "t", "coordination/assignment/topic": "t"}))
+@pytest.mark.parametrize(
+    ("key", "other", "name"),
+    [
+        ("offsetMapping.topic", "coordination.commit.topic", "__k2k_consumer-offsets"),
+        ("offsetMapping.topic", "coordination.assignment.topic", "__k2k_assignment"),
+        ("metrics.kafka.topic", "coordination.commit.topic", "__k2k_consumer-offsets"),
+        ("metrics.kafka.topic", "coordination.assignment.topic", "__k2k_assignment"),
+        ("metrics.kafka.topic", "offsetMapping.topic", "__k2k_offset_mappings"),
+    ],
+)
+def test_mappings_and_metrics_have_topics_of_their_own(tmp_path: Path, key: str, other: str, name: str) -> None:
+    """Metrics among them: on a compacted topic they would be kept for ever, and deletion would take positions."""
+    said = refusal(tmp_path, changed({key.replace(".", "/"): name}))
+    assert f"{key}: '{name}' is {other} too; they cannot be shared" in said
+
+
+def test_commits_and_claims_may_share_a_topic(tmp_path: Path) -> None:
+    pipeline = load_text(tmp_path, changed({"coordination/commit/topic": "__k2k_assignment"}))
+    assert pipeline.coordination.commit.topic == pipeline.coordination.assignment.topic
 
 
 @pytest.mark.parametrize(

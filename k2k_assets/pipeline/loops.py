@@ -5,15 +5,22 @@
  b -> a   orders -> orders        each record goes round, and comes back as a new one each time
 ```
 
-Clusters are told apart by their addresses, and topics by lists, and by expressions that both files have in common.
+Clusters are told apart by their addresses, whichever client has them. Topics are told apart by the names in lists, and
+by names that are made of the expressions: whether two expressions have names in common cannot be decided in general.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 
+from k2k_assets.pipeline.clients.client_properties import CLIENTS, ClusterRole
 from k2k_assets.pipeline.model import Pipeline
+
+# What stands for one character in an expression, and what says how often.
+_ANY = re.compile(r"\[(?P<first>[a-zA-Z0-9._-])?[^\]]*\]|\\[a-zA-Z](?:\{\w+\})?|\.")
+_OFTEN = re.compile(r"[*+?^$()]|\?:|\{[\d,]*\}")
 
 
 def loops(pipelines: list[Pipeline]) -> Iterator[str]:
@@ -37,9 +44,12 @@ def opposite(one: Pipeline, other: Pipeline) -> bool:
     )
 
 
-def _addresses(pipeline: Pipeline, side: str) -> set[str]:
-    section = pipeline.source if side == "source" else pipeline.target
-    servers = str(section.kafka.common.get("bootstrap.servers", ""))
+def _addresses(pipeline: Pipeline, side: ClusterRole) -> set[str]:
+    servers = ",".join(
+        str(pipeline.client_properties(cluster, client).get("bootstrap.servers", ""))
+        for cluster, client in CLIENTS
+        if cluster == side
+    )
     return {address.strip().lower() for address in servers.split(",") if address.strip()}
 
 
@@ -51,8 +61,18 @@ def _there_and_back(one: Pipeline, other: Pipeline) -> str:
         return ", ".join(found)
     ours = {part.pattern for part in one.selection.parts if part.pattern}
     theirs = {part.pattern for part in other.selection.parts if part.pattern}
-    same = sorted(ours & theirs)
-    return f"topics that match '{same[0]}'" if same and keeps_names(one) and keeps_names(other) else ""
+    if (same := sorted(ours & theirs)) and keeps_names(one) and keeps_names(other):
+        return f"topics that match '{same[0]}'"
+    made = (name for pattern in sorted(ours | theirs) for name in _names_of(pattern))
+    example = next((name for name in made if _comes_back(one, other, name)), None)
+    return f"topics such as '{example}'" if example else ""
+
+
+def _names_of(pattern: str) -> Iterator[str]:
+    """Names that an expression may match, made of its text; the one who asks tries each."""
+    for part in pattern.split("|"):
+        text = _ANY.sub(lambda found: found["first"] or "x", part.replace(r"\.", "\0"))
+        yield _OFTEN.sub("", text).replace("\\", "").replace("\0", ".")
 
 
 def _comes_back(one: Pipeline, other: Pipeline, topic: str) -> bool:

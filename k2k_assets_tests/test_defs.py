@@ -18,7 +18,7 @@ import yaml
 from k2k_assets import discovery
 from k2k_assets.definitions import FOLDER_VARIABLE, build_definitions, load_folder, pipelines_folder
 from k2k_assets.discovery import DiscoveredTopic, Discovery
-from k2k_assets.orchestration.names import MAINTENANCE_JOB, AssetNames
+from k2k_assets.orchestration.names import COMMON_MAINTENANCE, AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
@@ -113,7 +113,7 @@ def test_every_job_runs_in_one_process(folder: Path) -> None:
     jobs = {job.name: job for job in build_definitions(folder).get_repository_def().get_all_jobs()}
     own = {names.job, names.sync_job, names.mappings_job, names.offset_sync_job}
     assert jobs.keys() > own
-    (implicit,) = jobs.keys() - own - {MAINTENANCE_JOB}
+    (implicit,) = jobs.keys() - own - {COMMON_MAINTENANCE.job}
     assert implicit.startswith("__ASSET_JOB")
     assert {name: job.executor_def.name for name, job in jobs.items()} == dict.fromkeys(jobs, "in_process")
     by_itself = pipeline_definitions(load_pipeline([folder / "0.yaml"]), None)

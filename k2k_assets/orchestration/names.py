@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 from urllib.parse import quote
 
 from dagster import AssetKey
@@ -31,10 +32,19 @@ MAPPINGS_TAG = "k2k/mappings"
 OFFSET_SYNC_TAG = "k2k/offset_sync"
 # Each run of a pipeline's jobs has one of these tags, with the pipeline's name.
 RUN_TAGS = (PIPELINE_TAG, SYNC_TAG, MAPPINGS_TAG, OFFSET_SYNC_TAG)
-MAINTENANCE_JOB = "k2k_maintenance_job"
-MAINTENANCE_SCHEDULE = "k2k_maintenance_schedule"
-MAINTENANCE_OP = "k2k_delete_old_history"
 MAINTENANCE_TAGS = {"k2k/maintenance": "history"}
+
+
+class MaintenanceNames(NamedTuple):
+    """The names of a maintenance job, of its schedule and of its op."""
+
+    job: str
+    schedule: str
+    op: str
+
+
+COMMON_MAINTENANCE = MaintenanceNames("k2k_maintenance_job", "k2k_maintenance_schedule", "k2k_delete_old_history")
+"""Those for all pipelines of a folder."""
 
 _PLAIN = re.compile(r"^[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)*$")
 _UNDERSCORES = str.maketrans({"-": "__", ".": "___"})
@@ -141,6 +151,12 @@ class AssetNames:
     def offset_sync_job(self) -> str:
         """The job that materializes only the consumer groups."""
         return f"{self._label}_translate"
+
+    @property
+    def maintenance(self) -> MaintenanceNames:
+        """The maintenance job of this pipeline alone."""
+        schedule = f"{COMMON_MAINTENANCE.schedule}_{self._label}"
+        return MaintenanceNames(f"{self._label}_maintenance", schedule, f"{self._label}_maintain")
 
     @property
     def resource(self) -> str:

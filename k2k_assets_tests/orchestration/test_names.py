@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from k2k_assets.core.naming import escape
 from k2k_assets.orchestration.names import (
     BROKEN_FILES_GROUP,
+    COMMON_MAINTENANCE,
     AssetNames,
     broken_file_key,
     broken_file_op,
@@ -59,6 +60,8 @@ def _op_names(pipeline: str) -> list[str]:
         names.sync_job,
         names.mappings_job,
         names.offset_sync_job,
+        names.maintenance.job,
+        names.maintenance.op,
         broken_file_op(pipeline),
     ]
 
@@ -75,7 +78,8 @@ def test_ops_of_different_pipelines_never_meet(one: str, other: str) -> None:
         assert not set(_op_names(one)) & set(_op_names(other))
         assert len({*_groups(one), *_groups(other)}) == 8
         names = AssetNames(one), AssetNames(other)
-        assert len({name for each in names for name in (each.sensor, each.offset_sensor)}) == 4
+        ticking = [(each.sensor, each.offset_sensor, each.maintenance.schedule) for each in names]
+        assert len({name for of_one in ticking for name in of_one}) == 6
 
 
 @given(_NAMES, _NAMES, _NAMES, _NAMES)
@@ -91,6 +95,12 @@ def test_keys_are_injective_also_as_strings(one: str, topic: str, other: str, ot
         assert not set(keys(one, topic)) & set(keys(other, other_topic))
     elif topic != other_topic:
         assert not set(keys(one, topic)[:3]) & set(keys(other, other_topic)[:3])
+
+
+@given(_NAMES)
+def test_maintenance_of_a_folder_is_no_pipelines(name: str) -> None:
+    assert not {COMMON_MAINTENANCE.job, COMMON_MAINTENANCE.op} & {*_op_names(name)}
+    assert AssetNames(name).maintenance.schedule != COMMON_MAINTENANCE.schedule
 
 
 @given(_NAMES)

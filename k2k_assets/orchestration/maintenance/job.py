@@ -1,4 +1,7 @@
-"""The maintenance job, one for all pipelines of a code location, and its schedule."""
+"""The maintenance job and its schedule: one for all pipelines of a folder, and one a pipeline in somebody's project.
+
+The pipelines of a project do not know each other, and Dagster refuses two jobs of one name.
+"""
 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
@@ -13,11 +16,10 @@ from k2k_assets.orchestration.failures import failures_as_messages
 from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, Ours, keep_days
 from k2k_assets.orchestration.names import (
-    MAINTENANCE_JOB,
-    MAINTENANCE_OP,
-    MAINTENANCE_SCHEDULE,
+    COMMON_MAINTENANCE,
     MAINTENANCE_TAGS,
     AssetNames,
+    MaintenanceNames,
 )
 from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.orchestration.sensors.replication_sensor import default_status
@@ -37,15 +39,28 @@ class KeepConfig(dg.Config):
     )
 
 
-def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
+def pipeline_maintenance(pipeline: AssetNames) -> dg.Definitions:
+    """The job of one pipeline and its schedule.
+
+    Args:
+        pipeline: Names of the pipeline.
+    """
+    return maintenance_definitions([pipeline], pipeline.maintenance)
+
+
+def maintenance_definitions(
+    pipelines: Sequence[AssetNames], names: MaintenanceNames = COMMON_MAINTENANCE
+) -> dg.Definitions:
     """The job and its schedule.
 
     Args:
         pipelines: Names of the pipelines whose history it deletes.
+        names: Names of the job, its schedule and its op.
     """
     ours = Ours(pipelines)
+    whose = f"pipeline {pipelines[0].pipeline}" if len(pipelines) == 1 else "these pipelines"
 
-    @dg.op(name=MAINTENANCE_OP, out=dg.Out(dg.Nothing))
+    @dg.op(name=names.op, out=dg.Out(dg.Nothing))
     @interruptible
     def delete_old_history(context: dg.OpExecutionContext, config: KeepConfig) -> None:
         with failures_as_messages():
@@ -57,8 +72,8 @@ def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
         )
 
     @dg.job(
-        name=MAINTENANCE_JOB,
-        description="Deletes old runs and events of these pipelines from Dagster's database. The newest events of each "
+        name=names.job,
+        description=f"Deletes old runs and events of {whose} from Dagster's database. The newest events of each "
         f"asset and check stay. {KEEP_VARIABLE} sets how many days are kept; the default is {DEFAULT_DAYS:g}.",
         tags=MAINTENANCE_TAGS,
         executor_def=dg.in_process_executor,
@@ -68,7 +83,7 @@ def maintenance_definitions(pipelines: Sequence[AssetNames]) -> dg.Definitions:
 
     running = default_status() is dg.DefaultSensorStatus.RUNNING
     schedule = dg.ScheduleDefinition(
-        name=MAINTENANCE_SCHEDULE,
+        name=names.schedule,
         job=maintain,
         cron_schedule=CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,

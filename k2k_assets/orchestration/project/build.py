@@ -7,12 +7,14 @@ from os import PathLike
 
 import dagster as dg
 
+from k2k_assets.orchestration.maintenance.job import pipeline_maintenance
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.remembered import remembered_definitions
 from k2k_assets.pipeline import load_pipeline
 
 
 def build_k2k_assets(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> dg.Definitions:
-    """The definitions of one pipeline: assets, checks, jobs, sensors and the Spark resource.
+    """The definitions of one pipeline: assets, checks, jobs, sensors, the schedule of maintenance, the Spark resource.
 
     They set no executor and only their own resource, so they merge with other definitions. They ask no broker: topics
     and groups come from the discovery state file, which the sensors, runs and `k2k start` write.
@@ -26,4 +28,5 @@ def build_k2k_assets(path: str | PathLike[str] | Sequence[str | PathLike[str]]) 
     Raises:
         PipelineFileError: The file cannot be used; the message lists every fault with its line.
     """
-    return remembered_definitions(load_pipeline(path))
+    pipeline = load_pipeline(path)
+    return dg.Definitions.merge(remembered_definitions(pipeline), pipeline_maintenance(AssetNames(pipeline.name)))

@@ -17,6 +17,8 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.discovery import Discovery
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.hooks import AssetProps, Copy, CopyResults, Hooks
+from k2k_assets.orchestration.maintenance.job import pipeline_maintenance
+from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.orchestration.project.scaffolder import K2KPipelineScaffolder
 from k2k_assets.orchestration.remembered import discovery_in, remembered_definitions, state_of
@@ -124,8 +126,10 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions, from the state in `K2K_HOME` or from the project's own place for state."""
         if self.defs_state_config.management_type is DefsStateManagementType.LEGACY_CODE_SERVER_SNAPSHOTS:
-            return remembered_definitions(self.pipeline, hooks=self._hooks())
-        return super().build_defs(context)
+            definitions = remembered_definitions(self.pipeline, hooks=self._hooks())
+        else:
+            definitions = super().build_defs(context)
+        return dg.Definitions.merge(definitions, pipeline_maintenance(AssetNames(self.pipeline.name)))
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """The definitions from the pipeline and its state; without state, a single asset represents the pattern."""

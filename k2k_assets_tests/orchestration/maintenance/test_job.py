@@ -7,10 +7,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from k2k_assets import build_k2k_assets
 from k2k_assets.core.errors import InvalidVariable
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, keep_days
-from k2k_assets.orchestration.names import MAINTENANCE_JOB, MAINTENANCE_OP, MAINTENANCE_SCHEDULE
+from k2k_assets.orchestration.names import COMMON_MAINTENANCE
 from k2k_assets.orchestration.sensors.replication_sensor import SENSORS_VARIABLE
 from k2k_assets_tests.support.dagster.fixture import failure_of
 from k2k_assets_tests.support.dagster.history import History
@@ -25,9 +26,20 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
 
 
 def _maintain(history: History, **config: float) -> dg.ExecuteInProcessResult:
-    job = build_definitions(history.folder).resolve_job_def(MAINTENANCE_JOB)
-    run_config = {"ops": {MAINTENANCE_OP: {"config": config}}}
+    job = build_definitions(history.folder).resolve_job_def(COMMON_MAINTENANCE.job)
+    run_config = {"ops": {COMMON_MAINTENANCE.op: {"config": config}}}
     return job.execute_in_process(instance=history.instance, run_config=run_config, raise_on_error=False)
+
+
+def test_a_pipeline_in_a_project_has_its_own(history: History) -> None:
+    for n in range(3):
+        history.report("a.b", n, 9)
+    (file,) = history.folder.iterdir()
+    maintenance = history.names.maintenance
+    job = build_k2k_assets(file).resolve_job_def(maintenance.job)
+    run_config = {"ops": {maintenance.op: {"config": {"keep_days": _MOMENT}}}}
+    assert job.execute_in_process(instance=history.instance, run_config=run_config).success
+    assert history.reports(history.names.topic_key("a.b")) == 1
 
 
 def _said(history: History, result: dg.ExecuteInProcessResult) -> str:
@@ -68,7 +80,7 @@ def test_its_schedule_runs_where_sensors_do(
 ) -> None:
     monkeypatch.setenv(SENSORS_VARIABLE, said)
     (schedule,) = build_definitions(history.folder).get_repository_def().schedule_defs
-    assert schedule.name == MAINTENANCE_SCHEDULE
+    assert schedule.name == COMMON_MAINTENANCE.schedule
     assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) == running
 
 

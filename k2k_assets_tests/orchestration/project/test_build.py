@@ -77,7 +77,8 @@ def test_it_merges_and_leaves_the_executor_of_others_alone(tmp_path: Path, execu
     assert made.executor is None
     merged = dg.Definitions.merge(_own(executor), made)
     names = AssetNames(load_pipeline([path]).name)
-    ours = dict.fromkeys((names.job, names.sync_job, names.mappings_job, names.offset_sync_job), "in_process")
+    own_jobs = (names.job, names.sync_job, names.mappings_job, names.offset_sync_job, names.maintenance.job)
+    ours = dict.fromkeys(own_jobs, "in_process")
     assert _executors(merged) == {**ours, "own": executor.name, "__ASSET_JOB": executor.name}
     assert merged.resolve_asset_graph().get_all_asset_keys() >= {dg.AssetKey("report"), names.topic_key("two")}
 
@@ -88,6 +89,8 @@ def test_several_pipelines_in_one_project(tmp_path: Path) -> None:
     sensors = {sensor.name for sensor in both.get_repository_def().sensor_defs}
     assert sensors == {AssetNames(load_pipeline([path]).name).sensor for path in paths}
     assert len(sensors) == 2
+    schedules = {schedule.name for schedule in both.get_repository_def().schedule_defs}
+    assert schedules == {AssetNames(load_pipeline([path]).name).maintenance.schedule for path in paths}
 
 
 def test_several_files_are_one_pipeline(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def test_it_shows_what_was_discovered_and_asks_nobody(sandbox: DefsFolderSandbox
     executors = {job.name: job.executor_def.name for job in definitions.get_repository_def().get_all_jobs()}
     assert executors == {
         **dict.fromkeys((NAMES.job, NAMES.sync_job, NAMES.mappings_job, NAMES.offset_sync_job), "in_process"),
+        NAMES.maintenance.job: "in_process",
         "__ASSET_JOB": "multi_or_in_process_executor",
     }
 
@@ -155,7 +156,10 @@ def test_a_pipeline_in_defs_yaml_is_read_as_in_a_file_of_its_own(
 def test_one_defs_yaml_with_several_pipelines(sandbox: DefsFolderSandbox) -> None:
     inline = _INLINE.format(topic="eu")
     _write(sandbox, "---\n".join((_defs_yaml(), inline, inline.replace(": on\n", ": off\n"))))
-    assert {AssetNames(name).commit_log_key for name in ("orders", "on", "off")} <= _keys(sandbox)
+    repository = _loaded(sandbox).get_repository_def()
+    pipelines = [AssetNames(name) for name in ("orders", "on", "off")]
+    assert {names.commit_log_key for names in pipelines} <= {*repository.asset_graph.get_all_asset_keys()}
+    assert {schedule.name for schedule in repository.schedule_defs} == {n.maintenance.schedule for n in pipelines}
 
 
 def test_faults_are_told_with_file_and_line_and_without_a_traceback(sandbox: DefsFolderSandbox) -> None:
@@ -242,7 +246,10 @@ def test_state_that_is_kept_elsewhere_is_asked_for(
         component.write_state_to_path(state)
     assert not state.exists()
     _discover("orders.eu")
-    assert NAMES.undiscovered_key("orders[.].*") in _keys(sandbox), "what is remembered elsewhere does not count"
+    definitions = _loaded(sandbox)
+    keys = definitions.resolve_asset_graph().get_all_asset_keys()
+    assert NAMES.undiscovered_key("orders[.].*") in keys, "what is remembered elsewhere does not count"
+    assert [schedule.name for schedule in definitions.schedules or ()] == [NAMES.maintenance.schedule]
     component.write_state_to_path(state)
     assert "orders.eu" in state.read_text(), "what is remembered stands for a cluster that does not answer"
 

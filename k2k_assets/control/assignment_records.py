@@ -7,7 +7,7 @@
 | heartbeat (`beat`) | a slot, in a small transaction of its own | the slot is alive |
 | stop | a driver, or a slot that cannot go on, outside transactions | the slots of this generation commit and leave |
 | start | a driver, outside transactions | start positions of a new topic; a tombstone: all are committed |
-| `run-beat` | a Dagster run, outside transactions | it is alive; a tombstone: it has ended, or its slots live |
+| `run-beat` | a Dagster run, outside transactions | it is alive; a tombstone: it is over, or its slots live |
 | pause | `k2k-tool pause`, outside transactions | this topic is not copied; a tombstone: it is again |
 | settings | a driver, outside transactions | the settings behind a fingerprint in mapping records; never removed |
 """

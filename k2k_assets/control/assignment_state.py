@@ -40,6 +40,7 @@ class Assignments:
         settings: The settings behind the fingerprints in mapping records, as documents for `CopySettings.parse`.
         paused: Paused source topics.
         runs: Offset of the last heartbeat of each Dagster run that has no slots, by run id.
+        runs_heard: Time of that heartbeat, by the clock of the run, in milliseconds since the epoch.
     """
 
     instances: dict[int, InstanceRecord] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Assignments:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     paused: dict[str, Pause] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
+    runs_heard: dict[str, int] = field(default_factory=dict)
 
     def newest(self) -> int:
         """The highest generation; -1 if there is none."""
@@ -111,9 +113,11 @@ class Assignments:
             case "beat":
                 self.signs.pop((int(head["generation"]), int(head["slot"])), None)
             case "run-beat":
-                self.runs.pop(str(head["run"]), None)
+                run = str(head["run"])
+                self.runs.pop(run, None)
+                self.runs_heard.pop(run, None)
                 if value is not None:
-                    self.runs[str(head["run"])] = offset
+                    self.runs[run], self.runs_heard[run] = offset, parse_time(value, where)
             case "start":
                 self.starts.pop(str(head["topicId"]), None)
                 if value is not None:

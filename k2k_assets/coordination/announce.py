@@ -5,7 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from k2k_assets.control.assignment_records import InstanceRecord, heartbeat_key, instance_key, stop_key
+from k2k_assets.control.assignment_records import (
+    InstanceRecord,
+    heartbeat_key,
+    instance_key,
+    run_heartbeat_key,
+    stop_key,
+)
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.assignment_writing import write_instance, write_records
@@ -15,14 +21,15 @@ from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.replication")
 
-# An instance without a record for an hour has its records removed: they only slow readers down.
+# An instance, or a Dagster run, without a record for an hour has its records removed: they only slow readers down.
 _KEPT_MS = 3_600_000
 
 
 def announce(pipeline: Pipeline, tail: AssignmentTail, instance: InstanceRecord) -> int:
-    """Writes an instance record and so draws a generation; removes old records of instances that hold no claim.
+    """Writes an instance record and so draws a generation; removes old records that nobody needs.
 
-    It fences nobody: each slot fences the other owners of the partitions that it claims.
+    These are the records of instances that hold no claim, and the heartbeats of runs that were killed. It fences
+    nobody: each slot fences the other owners of the partitions that it claims.
 
     Args:
         pipeline: Names the group.
@@ -44,7 +51,7 @@ def announce(pipeline: Pipeline, tail: AssignmentTail, instance: InstanceRecord)
 
 
 def _left_over(group: str, state: Assignments, generation: int, before: int) -> list[bytes]:
-    """Keys of the records of earlier generations that hold no claim and have written nothing since `before`.
+    """Keys of the records of earlier generations without a claim, and of runs, that have written none since `before`.
 
     A generation with newer records is kept: it may not have claimed yet, or have lost its claims by fencing.
     """
@@ -57,6 +64,7 @@ def _left_over(group: str, state: Assignments, generation: int, before: int) -> 
         *(instance_key(group, instance.instance) for g, instance in state.instances.items() if is_over(g)),
         *(heartbeat_key(group, g, slot) for g, slot in state.signs if is_over(g)),
         *(stop_key(group, g) for g in state.stops if is_over(g)),
+        *(run_heartbeat_key(group, run) for run, heard in state.runs_heard.items() if heard < before),
     ]
 
 

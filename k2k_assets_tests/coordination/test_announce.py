@@ -10,6 +10,7 @@ from k2k_assets.control.assignment_records import (
     heartbeat_key,
     instance_key,
     instance_value,
+    run_heartbeat_key,
     stop_key,
     stop_value,
     time_value,
@@ -42,6 +43,16 @@ def test_nothing_of_one_that_beats_or_was_announced_since_though_it_claims_nothi
     assert _left_over(GROUP, state, 9, LONG_AGO) == []
     state.apply(GROUP, 6, heartbeat_key(GROUP, 3, 0), time_value(LONG_AGO + 100))
     assert _left_over(GROUP, state, 9, LONG_AGO + 100) == []
+
+
+def test_heartbeats_of_runs_that_were_killed_long_ago() -> None:
+    """Only a run that ends in order removes its own."""
+    state = Assignments()
+    for offset, (run, time) in enumerate([("killed", LONG_AGO), ("alive", LONG_AGO), ("alive", LONG_AGO + 100)]):
+        state.apply(GROUP, offset, run_heartbeat_key(GROUP, run), time_value(time))
+    assert _left_over(GROUP, state, 9, LONG_AGO + 1) == [run_heartbeat_key(GROUP, "killed")]
+    state.apply(GROUP, 5, run_heartbeat_key(GROUP, "killed"), None)
+    assert _left_over(GROUP, state, 9, LONG_AGO + 1) == []
 
 
 def test_nothing_of_one_that_holds_something(state: Assignments) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from k2k_assets.coordination.liveness import last_signs
+from k2k_assets.coordination.liveness import LastSign, last_signs
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
@@ -101,10 +101,12 @@ def replication_sensor(
         decision = decide_sync(facts, before.heard_until(looked, facts.heartbeat_timeout))
         report_dead(context.instance, decision.dead)
         shown = shown_assets(context, names)
-        runs = last_signs(seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
+        runs: dict[str, LastSign] = {}
         silent: set[str] = set()
         if seen.mappings is not None:
             updating, gone = started(context.instance, names.mappings_tags, look[1])
+            beating = {run: sign for run, sign in seen.runs.items() if run in updating}  # killed runs leave theirs
+            runs = last_signs(beating, before.heard_until(looked, SILENT_SECONDS), look[1])
             silent = silent_runs(updating, runs, *look, SILENT_SECONDS) | gone
         report_dead(context.instance, silent)
         cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1]})

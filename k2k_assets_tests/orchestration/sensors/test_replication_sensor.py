@@ -14,7 +14,7 @@ from dagster._core.events import DagsterEvent
 
 from k2k_assets import discovery
 from k2k_assets.control.assignment_records import run_heartbeat_key, time_value
-from k2k_assets.control.assignment_writing import write_record
+from k2k_assets.control.assignment_writing import write_record, write_records
 from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.coordination.liveness import Presence, heartbeat_timeout_seconds
 from k2k_assets.core.deadline import wait_until
@@ -135,6 +135,27 @@ def test_a_run_whose_process_was_killed_does_not_keep_the_mappings_back(clusters
     assert not is_failed()
     assert asked_after(SILENT_SECONDS) == [ticks.names.mappings_job]
     assert is_failed()
+
+
+@pytest.mark.integration
+def test_heartbeats_that_killed_runs_left_do_not_fill_the_cursor(clusters: KafkaSandbox, place: Path) -> None:
+    topic = create_topic(clusters.source_servers, unique("s"))
+    assignment, features = {"topic": unique("claims")}, {"offsetMapping": "enabled"}
+    ticks = Ticks(
+        place,
+        clusters.source_servers,
+        clusters.target_servers,
+        topic,
+        features=features,
+        coordination={"assignment": assignment},
+    )
+    create_topic(clusters.target_servers, assignment["topic"])
+    ticks.tick()
+    before = len(ticks.cursor or "")
+    killed = [run_heartbeat_key(ticks.pipeline.group, f"{n:032x}") for n in range(1_000)]
+    write_records(ticks.pipeline, [(key, time_value(0)) for key in killed])
+    ticks.tick()
+    assert len(ticks.cursor or "") - before < 100, "the time of the look has more digits now and then"
 
 
 @pytest.mark.integration

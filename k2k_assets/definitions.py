@@ -93,7 +93,7 @@ def build_definitions(folder: Path, clock: Clock = SYSTEM_CLOCK) -> dg.Definitio
     )
     if found.pipelines:
         names = [AssetNames(pipeline.name) for pipeline in found.pipelines.values()]
-        parts.append(maintenance_definitions(names))
+        parts.append(maintenance_definitions(names, parts))
     return dg.Definitions.merge(common, *parts)
 
 

@@ -231,6 +231,10 @@ class AssetNames:
         alone = (self.commit_log_key, self.offset_mappings_key, self.group_positions_key)
         return key in alone or (len(key.path) == 3 and key.path[1] in kinds)
 
+    def owns_group(self, key: AssetKey) -> bool:
+        """Whether a key is that of a consumer group of this pipeline, also of one that is not shown any more."""
+        return self.owns(key) and key.path[1] == "consumer_groups"
+
     @property
     def commit_log_key(self) -> AssetKey:
         """The committed positions."""

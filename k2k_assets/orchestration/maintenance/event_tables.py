@@ -137,6 +137,20 @@ class EventTables:
             index, SqlEventLogStorageTable, old, lambda row: row.id not in kept.events and is_doomed(row), _events.event
         )
 
+    def forget_assets(self, is_gone: Owns, before: float) -> None:
+        """Deletes what Dagster's catalog says of assets; each appears again with its next event.
+
+        Args:
+            is_gone: Selects the assets.
+            before: Only assets without an event since this time; seconds since the epoch.
+        """
+        assets = AssetKeyTable.c
+        is_old = sa.func.coalesce(assets.last_materialization_timestamp, assets.create_timestamp) < _naive(before)
+        with self._storage.index_connection() as connection:
+            for row in connection.execute(sa.select(assets.id, assets.asset_key).where(is_old)).all():
+                if _owned(is_gone, row.asset_key):
+                    connection.execute(AssetKeyTable.delete().where(assets.id == row.id, is_old))
+
     # -- questions ------------------------------------------------------------------------------------------------
 
     def _newest_reports(self, owns: Owns) -> list[Any]:

@@ -35,8 +35,9 @@ class DeletedHistory(NamedTuple):
 def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> DeletedHistory:
     """Deletes runs that ended, and events that happened, before some time.
 
-    The newest events of each asset and check stay, with their runs. So do the newest runs of each job, which sensors
-    read, runs in progress with all their events, and everything of others.
+    The newest events of each asset and check stay, with their runs, but not those of consumer groups that are not shown
+    any more. The newest runs of each job stay, which sensors read, runs in progress with all their events, and
+    everything of others.
 
     Args:
         instance: Dagster's instance.
@@ -53,13 +54,15 @@ def delete_history(instance: dg.DagsterInstance, ours: Ours, before: float) -> D
             "is deleted. Switch this schedule off, and delete old history by that storage's own means."
         )
     tables = EventTables(storage)
-    newest = tables.newest(ours.owns)
+    newest = tables.newest(ours.keeps_newest)
     kept = {*newest.runs, *_newest_runs(instance, ours)}
     old = [run_id for run_id in _old_runs(instance, ours, before) if run_id not in kept]
     tables.delete_evaluations(set(old), ours.owns, before, newest)
     for run_id in old:
         _delete_run(instance, tables, run_id)
-    return DeletedHistory(len(old), tables.delete_reports(ours.owns, before, newest))
+    events = tables.delete_reports(ours.owns, before, newest)
+    tables.forget_assets(ours.is_gone, before)
+    return DeletedHistory(len(old), events)
 
 
 def _newest_runs(instance: dg.DagsterInstance, ours: Ours) -> Iterator[str]:

@@ -6,7 +6,7 @@ The pipelines of a project do not know each other, and Dagster refuses two jobs 
 # Without `from __future__ import annotations`: Dagster wants the parameters' classes, not their names.
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 from pydantic import Field
@@ -39,25 +39,33 @@ class KeepConfig(dg.Config):
     )
 
 
-def pipeline_maintenance(pipeline: AssetNames) -> dg.Definitions:
-    """The job of one pipeline and its schedule.
+def with_maintenance(definitions: dg.Definitions, pipeline: AssetNames) -> dg.Definitions:
+    """Adds the job of one pipeline and its schedule.
 
     Args:
-        pipeline: Names of the pipeline.
+        definitions: Those of the pipeline.
+        pipeline: Its names.
     """
-    return maintenance_definitions([pipeline], pipeline.maintenance)
+    return dg.Definitions.merge(
+        definitions, maintenance_definitions([pipeline], [definitions], names=pipeline.maintenance)
+    )
 
 
 def maintenance_definitions(
-    pipelines: Sequence[AssetNames], names: MaintenanceNames = COMMON_MAINTENANCE
+    pipelines: Sequence[AssetNames],
+    definitions: Iterable[dg.Definitions],
+    *,
+    names: MaintenanceNames = COMMON_MAINTENANCE,
 ) -> dg.Definitions:
     """The job and its schedule.
 
     Args:
         pipelines: Names of the pipelines whose history it deletes.
+        definitions: Those of the pipelines: what is shown.
         names: Names of the job, its schedule and its op.
     """
-    ours = Ours(pipelines)
+    assets = (asset for each in definitions for asset in each.assets or ())
+    ours = Ours(pipelines, {key for asset in assets if isinstance(asset, dg.AssetsDefinition) for key in asset.keys})
     whose = f"pipeline {pipelines[0].pipeline}" if len(pipelines) == 1 else "these pipelines"
 
     @dg.op(name=names.op, out=dg.Out(dg.Nothing))
@@ -74,7 +82,8 @@ def maintenance_definitions(
     @dg.job(
         name=names.job,
         description=f"Deletes old runs and events of {whose} from Dagster's database. The newest events of each "
-        f"asset and check stay. {KEEP_VARIABLE} sets how many days are kept; the default is {DEFAULT_DAYS:g}.",
+        f"asset and check stay, but not those of consumer groups that are gone. {KEEP_VARIABLE} sets how many days are "
+        f"kept; the default is {DEFAULT_DAYS:g}.",
         tags=MAINTENANCE_TAGS,
         executor_def=dg.in_process_executor,
     )

@@ -41,10 +41,12 @@ class Ours:
 
     Args:
         pipelines: Names of the pipelines.
+        shown: The assets that the code location shows.
     """
 
-    def __init__(self, pipelines: Collection[AssetNames]) -> None:
+    def __init__(self, pipelines: Collection[AssetNames], shown: Collection[dg.AssetKey] = ()) -> None:
         self._pipelines = tuple(pipelines)
+        self._shown = frozenset(shown)
 
     @property
     def run_tags(self) -> list[tuple[str, str]]:
@@ -54,6 +56,18 @@ class Ours:
     def owns(self, key: dg.AssetKey) -> bool:
         """Whether an asset belongs to one of the pipelines, also one that is not shown any more."""
         return any(names.owns(key) for names in self._pipelines)
+
+    def is_gone(self, key: dg.AssetKey) -> bool:
+        """Whether an asset is a consumer group that is not shown any more.
+
+        These are many where programs make a group for each of their starts. Topics are few, and the copy of one that is
+        gone is still on the target.
+        """
+        return key not in self._shown and any(names.owns_group(key) for names in self._pipelines)
+
+    def keeps_newest(self, key: dg.AssetKey) -> bool:
+        """Whether the newest records of an asset stay, however old they are."""
+        return self.owns(key) and not self.is_gone(key)
 
     def owns_selection(self, run: dg.DagsterRun) -> bool:
         """Whether a run was launched from the asset graph, only for assets and checks of the pipelines."""

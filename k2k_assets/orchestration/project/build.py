@@ -7,7 +7,7 @@ from os import PathLike
 
 import dagster as dg
 
-from k2k_assets.orchestration.maintenance.job import pipeline_maintenance
+from k2k_assets.orchestration.maintenance.job import with_maintenance
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.remembered import remembered_definitions
 from k2k_assets.pipeline import load_pipeline
@@ -29,4 +29,4 @@ def build_k2k_assets(path: str | PathLike[str] | Sequence[str | PathLike[str]]) 
         PipelineFileError: The file cannot be used; the message lists every fault with its line.
     """
     pipeline = load_pipeline(path)
-    return dg.Definitions.merge(remembered_definitions(pipeline), pipeline_maintenance(AssetNames(pipeline.name)))
+    return with_maintenance(remembered_definitions(pipeline), AssetNames(pipeline.name))

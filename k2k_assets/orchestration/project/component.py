@@ -17,7 +17,7 @@ from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.discovery import Discovery
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.hooks import AssetProps, Copy, CopyResults, Hooks
-from k2k_assets.orchestration.maintenance.job import pipeline_maintenance
+from k2k_assets.orchestration.maintenance.job import with_maintenance
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.pipeline_definitions import pipeline_definitions
 from k2k_assets.orchestration.project.scaffolder import K2KPipelineScaffolder
@@ -129,7 +129,7 @@ class K2KPipelineComponent(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             definitions = remembered_definitions(self.pipeline, hooks=self._hooks())
         else:
             definitions = super().build_defs(context)
-        return dg.Definitions.merge(definitions, pipeline_maintenance(AssetNames(self.pipeline.name)))
+        return with_maintenance(definitions, AssetNames(self.pipeline.name))
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """The definitions from the pipeline and its state; without state, a single asset represents the pattern."""

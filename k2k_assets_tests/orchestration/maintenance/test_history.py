@@ -15,7 +15,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.orchestration.maintenance import history as deleting
 from k2k_assets.orchestration.maintenance.history import delete_history
 from k2k_assets.orchestration.maintenance.keeping import Ours
-from k2k_assets.orchestration.names import MAINTENANCE_TAGS, AssetNames
+from k2k_assets.orchestration.names import GROUP_CHECK, MAINTENANCE_TAGS, AssetNames
 from k2k_assets.orchestration.sensors import sync_history
 from k2k_assets_tests.support.dagster.history import History
 
@@ -166,6 +166,31 @@ def test_reports_of_a_sensor_leave_the_newest_of_each_kind(history: History) -> 
     assert history.shown() == shown
     executions = history.instance.event_log_storage.get_asset_check_execution_history(history.topic_check, limit=100)
     assert len(executions) == 1
+
+
+def test_groups_that_are_gone_keep_no_runs(history: History) -> None:
+    """Each start of some programs makes a group, which was an asset as long as it was there."""
+    shown, gone = history.names.consumer_group_key("shown"), history.names.consumer_group_key("gone-0")
+    stays = history.move("shown")
+    for n in range(LOOKED_AT + 2):
+        history.move(f"gone-{n}")
+    newest = {history.move("shown") for _ in range(LOOKED_AT)}
+    topic = history.sync(("quiet", 3, 3))
+    ours = Ours([history.names], [shown])
+    before = time.time()
+    delete_history(history.instance, ours, before - 3600)
+    assert stays in history.runs(), "what is young stays"
+    delete_history(history.instance, ours, before)
+    assert history.runs() == {*newest, topic}, "sensors look at these, and a topic that is gone is on the target"
+    known = history.instance.all_asset_keys()
+    assert shown in known
+    assert gone not in known
+    record = history.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(gone, GROUP_CHECK), limit=10
+    )
+    assert list(record) == []
+    history.move("gone-0")
+    assert gone in history.instance.all_asset_keys(), "it came back"
 
 
 def test_files_of_a_deleted_run_are_gone(history: History) -> None:

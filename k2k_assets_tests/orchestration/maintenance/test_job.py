@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from k2k_assets import build_k2k_assets
+from k2k_assets import build_k2k_assets, discovery
 from k2k_assets.core.errors import InvalidVariable
 from k2k_assets.definitions import build_definitions
 from k2k_assets.orchestration.maintenance.keeping import DEFAULT_DAYS, KEEP_VARIABLE, keep_days
@@ -40,6 +41,17 @@ def test_a_pipeline_in_a_project_has_its_own(history: History) -> None:
     run_config = {"ops": {maintenance.op: {"config": {"keep_days": _MOMENT}}}}
     assert job.execute_in_process(instance=history.instance, run_config=run_config).success
     assert history.reports(history.names.topic_key("a.b")) == 1
+
+
+def test_groups_that_the_definitions_show_keep_their_newest_records(history: History) -> None:
+    known = discovery.load(history.pipeline.name)
+    assert known is not None
+    discovery.save(replace(known, groups=("shown",)))
+    shown, gone = (history.names.consumer_group_key(group) for group in ("shown", "gone"))
+    for key in (shown, gone, shown, gone):
+        history.instance.report_runless_asset_event(dg.AssetMaterialization(key))
+    _maintain(history, keep_days=_MOMENT)
+    assert (history.reports(shown), history.reports(gone)) == (1, 0)
 
 
 def _said(history: History, result: dg.ExecuteInProcessResult) -> str:

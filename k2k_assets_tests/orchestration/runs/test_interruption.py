@@ -138,7 +138,7 @@ def test_each_step_of_a_pipeline_is_one(tmp_path: Path, topics: dict[str, Discov
     pipeline = make_pipeline(tmp_path, "s:9092", "t:9092", ".*", features=features, groups={"consumerGroups": ".*"})
     found = Discovery(pipeline.name, 0, "source", "target", topics, groups)
     names = AssetNames(pipeline.name)
-    definitions = dg.Definitions.merge(pipeline_definitions(pipeline, found), maintenance_definitions([names]))
+    definitions = dg.Definitions.merge(pipeline_definitions(pipeline, found), maintenance_definitions([names], []))
     graph = definitions.resolve_asset_graph()
     ops = {op for assets in graph.assets_defs for op in assets.node_def.iterate_op_defs()}
     ops |= {op for job in definitions.resolve_all_job_defs() for op in job.graph.iterate_op_defs()}

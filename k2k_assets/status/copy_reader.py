@@ -46,6 +46,7 @@ class CopyReader:
         self._pipeline, self._source, self._target = pipeline, source, target
         self._history = CopyHistory()
         self._log = CommitLog()
+        self._is_mended = False
         self._notes = StopNotes()
         self._tail: CommitTail | None = None
         self._groups: MovedGroups | None = None
@@ -89,19 +90,30 @@ class CopyReader:
         self.close()
 
     def _follow(self) -> None:
-        """Reads the whole commit log at the first call, and new records at later calls."""
+        """Reads the whole commit log at the first call, and new records at later calls.
+
+        The log is read again when something is written of a partition whose newest record cannot be read.
+        """
         name = self._pipeline.coordination.commit.topic
         if self._tail is None and (topic := self._target.describe([name]).get(name)):
             cluster_id = self._source.cluster_id()
-            self._tail = CommitTail(
-                self._pipeline, cluster_id, topic, self._target, self._history.apply, self._notes.take
-            )
+            self._tail = CommitTail(self._pipeline, cluster_id, topic, self._target, self._take, self._notes.take)
             self._open.callback(self._tail.close)
-            self._log = read_commit_log(self._pipeline, cluster_id, self._target)
-            for tp, note in self._log.noted.items():
-                self._notes.take(tp, note)
+            self._read_log()
         if self._tail is not None:
             self._tail.read()
+        if self._is_mended:
+            self._read_log()
+
+    def _read_log(self) -> None:
+        self._is_mended = False
+        self._log = read_commit_log(self._pipeline, self._source.cluster_id(), self._target)
+        for tp, note in self._log.noted.items():
+            self._notes.take(tp, note)
+
+    def _take(self, record: CommitRecord) -> None:
+        self._history.apply(record)
+        self._is_mended |= record.source in self._log.unreadable
 
     def _newest(self) -> dict[TopicPartition, CommitRecord]:
         newest: NewestCommits[TopicPartition] = NewestCommits()

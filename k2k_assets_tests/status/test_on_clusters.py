@@ -22,6 +22,7 @@ from k2k_assets.status.lag_reader import read_lags
 from k2k_assets_tests.support.brokers import kafka
 from k2k_assets_tests.support.brokers.kafka import Record
 from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.hand_copy import hand_copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
@@ -112,6 +113,30 @@ def test_a_copy_is_followed_from_before_its_first_record_on(
         (state,) = reader.read().topics
         assert state.state == "active"
         assert sum(state.history) == 15
+
+
+def test_a_position_that_can_be_read_again_is_told_no_more_as_unreadable(
+    clusters: KafkaSandbox, tmp_path: Path, topic: str
+) -> None:
+    """The page of `k2k-tool server` keeps its reader for as long as it runs."""
+    kafka.create_topic(clusters.target_servers, topic, 3)
+    errors = {"onControlMessageDeserializationError": "ignore"}
+    hand = hand_copy(clusters, tmp_path, topic, features=EXACT, errorHandling=errors)
+    hand.commit(topic, 5, partition=1)
+    record = hand.commit(topic, 0)
+    hand.write(hand.pipeline.coordination.commit.topic, record.key_bytes(), b"no JSON")
+
+    def stopped(reader: CopyReader) -> list[str]:
+        return [reason.code for state in reader.read().topics for reason in state.stopped.values()]
+
+    with both_clusters(hand.pipeline) as both, CopyReader(hand.pipeline, *both) as reader:
+        assert stopped(reader) == ["position-unreadable"]
+        hand.commit(topic, 6, partition=1)
+        assert stopped(reader) == ["position-unreadable"], "what is told of another partition changes nothing"
+        hand.commit(topic, 3)
+        assert stopped(reader) == []
+    with both_clusters(hand.pipeline) as both, CopyReader(hand.pipeline, *both) as reader:
+        assert stopped(reader) == []
 
 
 def test_a_commit_topic_that_was_deleted_is_told_and_the_next_reader_reads_the_new_one(

@@ -117,7 +117,7 @@ class HandCopy:
 
     def commit(
         self, topic: str, position: int, partition: int = 0, records: int = 1, stopped: StopReason | None = None
-    ) -> None:
+    ) -> CommitRecord:
         """Writes one commit record; of a partition that was stopped with the reason."""
         self._sequence += 1
         record = CommitRecord(
@@ -140,6 +140,7 @@ class HandCopy:
             reason=stopped,
         )
         self.write(self.pipeline.coordination.commit.topic, record.key_bytes(), record.value_bytes())
+        return record
 
     def write(self, topic: str, key: bytes, value: bytes) -> None:
         """Writes one record to partition 0 of a topic of the target, in a transaction as the engine does."""

@@ -103,7 +103,7 @@ def indexed(content: bytes, count: int, finds_sections: bool) -> RecordIndex:
     return RecordIndex(content, laters, deltas, heads, bodies, sections, ends)
 
 
-class Fields(NamedTuple):
+class FieldPlaces(NamedTuple):
     """Where keys and values lie in their content, as arrays of one length.
 
     Attributes:
@@ -119,7 +119,7 @@ class Fields(NamedTuple):
     value_sizes: Numbers
 
 
-def fields_of(content: bytes | bytearray, count: int) -> Fields:
+def fields_of(content: bytes | bytearray, count: int) -> FieldPlaces:
     """Where the keys and values of records lie.
 
     Args:
@@ -139,7 +139,7 @@ def fields_of(content: bytes | bytearray, count: int) -> Fields:
         raise Unreadable(_TOO_SHORT) from None
     if (values + np.maximum(value_sizes, 0) >= ends).any():
         raise Unreadable("a record is not as long as it says")
-    return Fields(keys, key_sizes, values, value_sizes)
+    return FieldPlaces(keys, key_sizes, values, value_sizes)
 
 
 def have_headers(content: bytes, count: int) -> bool:

@@ -89,7 +89,7 @@ def execute(plans: Sequence[FailbackPlan], source: Cluster, target: Cluster, pre
         if plan.returned and plan.group not in report.failed and plan.group not in report.refused
     }
     marked = FailbackReport()
-    # Lower than any observation, so that the next poll of this source's mapper may replace it; not that of another's.
+    # Lower than any observation: the next poll of this source's mapper may replace it, and that of no other source.
     version = Version(0, 0, source.cluster_id())
     report.handed_back += _write(target, returned, version.metadata(prefix), marked)
     for group, why in {**marked.failed, **marked.refused}.items():

@@ -8,15 +8,19 @@
 Answers are right only if the second look shows the same. A source partition that is copied for the first time meanwhile
 has records below L that no known mapping covers. If a topic is created anew meanwhile, the positions are those of the
 former topic.
+
+Of a source topic that may not be seen, because its permissions went when it left the file, the source does not tell
+either which groups read it. So nothing is known of the target topics that it was copied to, and all others go on.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import BothWays
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper_file import routing_of
 from k2k_assets.kafka.cluster import Cluster
@@ -28,6 +32,8 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
 from k2k_assets.translation.other_pipelines import OtherPipeline, OtherSources
+
+log = logging.getLogger("k2k.groups")
 
 MayUse = Callable[[set[str], set[str]], None]
 """Raises `Refused` if a permission is missing on some source topics or target topics."""
@@ -73,6 +79,7 @@ class FollowedMappings:
         self._source = source
         self._patience = patience
         self.mapped: dict[TopicPartition, SourcePartition] = {}
+        self._hidden: dict[str, Hidden] = {}
         self.known: frozenset[TopicPartition] = frozenset()
         self.routing = pipeline.routing
         self.others: OtherSources = {}
@@ -96,7 +103,13 @@ class FollowedMappings:
         Raises:
             ClusterUnreachable: The source does not answer.
         """
-        self.mapped, self.routing = self._seen()
+        self.mapped, self.routing, hidden = self._seen()
+        for name in hidden.keys() - self._hidden.keys():
+            log.warning(
+                "groups stay where they are in what '%s' was copied to, until this client may Describe it: %s",
+                name, hidden[name],
+            )  # fmt: skip
+        self._hidden = hidden
         self.known = frozenset(TopicPartition(source.topic, source.partition) for source in self._live.sources())
         self.others = self._beside()
         return {tp.topic for tp in self.known} | {topic for sources in self.others.values() for topic in sources}
@@ -110,9 +123,9 @@ class FollowedMappings:
             Refused: A cluster refuses, or a control topic was deleted or created anew.
         """
         found = self._live.catch_up(_targets(self.routing, (tp.topic for tp in self.mapped)), self._patience)
-        mapped, routing = self._seen()
+        mapped, routing, hidden = self._seen()
         others = self._beside()
-        if (mapped, routing, others) != (self.mapped, self.routing, self.others):
+        if (mapped, routing, others, *hidden) != (self.mapped, self.routing, self.others, *self._hidden):
             topics = {tp.topic for tp in {*mapped, *self.mapped} if mapped.get(tp) != self.mapped.get(tp)}
             topics |= {target for target in {*others, *self.others} if others.get(target) != self.others.get(target)}
             raise Changed(
@@ -125,7 +138,16 @@ class FollowedMappings:
             for tp, source in self.mapped.items()
         }
         ends = {tp: Ends(found.starts[tp], end) for tp, end in found.stable.items() if tp in found.starts}
-        return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=found.offline_partitions)
+        offline = {**found.offline_partitions, **self._of_hidden(ends)}
+        return CopiedAtCut(positions, ends, found.topic_ids, offline_partitions=offline)
+
+    def _of_hidden(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Those of the target partitions to whose topics hidden source topics are, or were, copied, with the reason."""
+        into = {self.routing.target_if_any(name): why for name, why in self._hidden.items()}
+        for source in self._live.sources() if self._hidden else ():
+            if why := self._hidden.get(source.topic):
+                into |= dict.fromkeys((to.topic for to in self._live.map_of(source).runs), why)
+        return {tp: str(into[tp.topic]) for tp in targets if tp.topic in into}
 
     def committed(self) -> dict[TopicPartition, CommitRecord]:
         """The newest commit record of each source partition in `mapped`."""
@@ -174,18 +196,20 @@ class FollowedMappings:
     def _ask(self, may_use: MayUse) -> None:
         sources = self._live.sources()
         routing = routing_of(self._pipeline, map(self._live.map_of, sources), self._live.copied())
-        topics = {source.topic for source in sources}
+        # What the file does not select any more need not be permitted any more.
+        topics = {source.topic for source in sources if self._pipeline.selection.matches(source.topic)}
         may_use(topics, set(_targets(routing, topics)))
 
-    def _seen(self) -> tuple[dict[TopicPartition, SourcePartition], Routing]:
+    def _seen(self) -> tuple[dict[TopicPartition, SourcePartition], Routing, dict[str, Hidden]]:
         sources = self._live.sources()
-        known = self._source.describe({source.topic for source in sources})
+        known, hidden = self._source.seen_async({source.topic for source in sources})()
         mapped = {
             TopicPartition(source.topic, source.partition): source
             for source in sources
             if source.topic in known and known[source.topic].topic_id == source.topic_id
         }
-        return mapped, routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
+        routing = routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
+        return mapped, routing, hidden
 
     def _beside(self) -> OtherSources:
         targets = _targets(self.routing, (tp.topic for tp in self.mapped))

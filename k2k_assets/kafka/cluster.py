@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -50,6 +51,18 @@ class TopicDescription:
     name: str
     topic_id: str
     partitions: int
+
+
+class SeenTopics(NamedTuple):
+    """What a cluster tells of topics.
+
+    Attributes:
+        topics: Those that exist, by name.
+        hidden: Those that the principal may not see, each with the error for it.
+    """
+
+    topics: dict[str, TopicDescription]
+    hidden: dict[str, Hidden]
 
 
 class ConfigValue(NamedTuple):
@@ -136,19 +149,35 @@ class Cluster(ClusterOffsets):
             names: Topics that may exist.
             partly: Whether topics that the principal may not describe are left out, too.
         """
-        if not names:
-            return dict
-        deadline, asked = Deadline(self.timeout), self._asked_to_describe(names, self.timeout)
+        asked = self.seen_async(names)
 
         def answer() -> dict[str, TopicDescription]:
-            found = {}
+            seen = asked()
+            for reason in () if partly else seen.hidden.values():
+                raise reason
+            return seen.topics
+
+        return answer
+
+    def seen_async(self, names: Collection[str]) -> Callable[[], SeenTopics]:
+        """As `describe_async`, and tells which of the topics may not be seen.
+
+        Args:
+            names: Topics that may exist.
+        """
+        if not names:
+            return partial(SeenTopics, {}, {})
+        deadline, asked = Deadline(self.timeout), self._asked_to_describe(names, self.timeout)
+
+        def answer() -> SeenTopics:
+            seen = SeenTopics({}, {})
             for name, future in asked.items():
                 topic = self._described(name, future, deadline)
-                if topic is _HIDDEN and not partly:
-                    raise Hidden(f"the {self} does not let the topic {name} be seen. {ACLS_HINT}", name)
-                if topic is not None and topic is not _HIDDEN:
-                    found[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
-            return found
+                if topic is _HIDDEN:
+                    seen.hidden[name] = Hidden(f"the {self} does not let the topic {name} be seen. {ACLS_HINT}", name)
+                elif topic is not None:
+                    seen.topics[name] = TopicDescription(name, topic_id(topic), len(topic.partitions))
+            return seen
 
         return answer
 

@@ -191,9 +191,9 @@ def before_cut_off(answer: PositionAnswers, source_logs: Mapping[TopicPartition,
     return answer._replace(offsets=found.offsets, states=found.states)
 
 
-def nowhere(count: int) -> PositionAnswers:
-    """The answers for positions of a partition that is not replicated."""
-    states = np.full(count, TranslationState.NOT_REPLICATED, dtype=np.uint8)
+def nowhere(count: int, state: TranslationState = TranslationState.NOT_REPLICATED) -> PositionAnswers:
+    """The answers for positions of a partition that is not replicated, or of which nothing is known."""
+    states = np.full(count, state, dtype=np.uint8)
     return PositionAnswers(None, np.full(count, NO_OFFSET, dtype=np.int64), states)
 
 

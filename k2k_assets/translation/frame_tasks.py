@@ -22,7 +22,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState
 from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
@@ -135,6 +135,8 @@ class FrameTask:
     def _answers(self, asked: TopicPartition | None, positions: Offsets) -> list[PositionAnswers]:
         if asked is None:
             return [nowhere(len(positions))]
+        if self.routes.why_hidden(self.routes.sources_of(asked.topic) if self.reverse else [asked.topic]):
+            return [nowhere(len(positions), TranslationState.UNKNOWN)]
         if not self.reverse:
             source = self.routes.source_partition(*asked)
             if source is None:

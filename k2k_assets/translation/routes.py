@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
@@ -31,12 +31,14 @@ class Standing:
         offline_partitions: Partitions without a leader, with the reason; they have no start here. Positions in them are
             unknown.
         ends: Of the target: last stable offset of each partition, asked for before the mappings were read to their end.
+        hidden: Topics that may not be seen, each with the error for it; they have no ids here.
     """
 
     ids: Mapping[str, str]
     starts: Mapping[TopicPartition, int]
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,13 @@ class Routes:
         """The target partition with today's topic id; None if the topic is no target topic, or does not exist."""
         topic_id = self.target.ids.get(topic)
         return None if topic_id is None else Target(topic, topic_id, partition)
+
+    def why_hidden(self, source_topics: Iterable[str]) -> Hidden | None:
+        """The error for topics of which one, or its target topic, may not be seen: of these nothing is known."""
+        for topic in source_topics:
+            if why := self.source.hidden.get(topic) or self.target.hidden.get(self.targets.get(topic, "")):
+                return why
+        return None
 
     def sources_of(self, target_topic: str) -> list[str]:
         """The source topics that are copied to a target topic."""
@@ -141,11 +150,13 @@ def answering(source: Cluster, needed: bool) -> Cluster | None:
 
 
 def _standing(cluster: Cluster, topics: Iterable[str]) -> Standing:
-    described = cluster.describe(list(topics))
+    described, hidden = cluster.seen_async(list(topics))()
     partitions = [TopicPartition(topic.name, p) for topic in described.values() for p in range(topic.partitions)]
     ids = {name: topic.topic_id for name, topic in described.items()}
     starts, offline = cluster.led_offsets(partitions, "earliest")
     if offline:
         why = next(iter(offline.values()))
         _log.warning("positions in %s are unknown: %s", plural(len(offline), "partition"), why)
-    return Standing(ids, starts, offline)
+    for reason in hidden.values():
+        _log.warning("where records of it are is not told: %s", reason)
+    return Standing(ids, starts, offline, hidden=hidden)

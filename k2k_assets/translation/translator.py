@@ -256,8 +256,10 @@ class OffsetTranslator:
         """Returns a copied source partition with its topic id.
 
         Raises:
-            Refused: The topic was never copied.
+            Refused: The topic was never copied, or may not be seen.
         """
+        if why := self.routes.why_hidden([topic]):
+            raise why
         source = self.routes.source_partition(topic, partition) if topic in self.routes.targets else None
         if source is None:
             raise Refused(_not_copied("source", topic, self.routes.targets, self.pipeline))
@@ -267,9 +269,11 @@ class OffsetTranslator:
         """Returns the source topics of a target topic.
 
         Raises:
-            Refused: No topic was copied to it.
+            Refused: No topic was copied to it, or one of them may not be seen.
         """
         sources = self.routes.sources_of(topic)
+        if why := self.routes.why_hidden(sources):
+            raise why
         if not sources:
             raise Refused(_not_copied("target", topic, set(self.routes.targets.values()), self.pipeline))
         return sources

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.core.errors import Hidden
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
@@ -102,6 +103,17 @@ def test_a_source_topic_that_was_deleted_is_not_come_back_to(tmp_path: Path) -> 
     old = mapping_record((1, 1), (0, 4), [(0, 50, 4)], topic_id="old")
     rows = _run(_task(tmp_path, [old, RECORD], reverse=True), [("t", 0, 101, "")])
     assert [row[4:] for row in rows] == [("s", 0, 1, "exact")]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("hidden", ["s", "t"])
+def test_of_a_topic_that_may_not_be_seen_nothing_is_known(tmp_path: Path, hidden: str, reverse: bool) -> None:
+    """Be it the one that is asked for, or the one on the other side."""
+    routes, nothing = ROUTES[True], Standing({}, {}, hidden={hidden: Hidden("no Describe", hidden)})
+    routes = replace(routes, source=nothing) if hidden == "s" else replace(routes, target=nothing)
+    task = replace(_task(tmp_path, [RECORD], reverse=reverse), routes=routes)
+    rows = _run(task, [("t", 0, 103, "") if reverse else ("s", 0, 3, ""), ("other", 0, 3, "")])
+    assert [row[6:] for row in rows] == [(None, "unknown"), (None, "not replicated")]
 
 
 def test_a_row_comes_out_once_for_each_partition_that_its_own_goes_to(tmp_path: Path) -> None:

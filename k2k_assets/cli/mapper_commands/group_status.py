@@ -87,7 +87,7 @@ def poll_line(result: PollResult) -> str:
         if groups:
             parts.append(f"{len(groups):,} {name}")
     if result.offline_partitions:
-        parts.append(f"no leader: {', '.join(map(str, sorted(result.offline_partitions)[:5]))}")
+        parts.append(f"no leader, or hidden: {', '.join(map(str, sorted(result.offline_partitions)[:5]))}")
     for what, names in (("not handled (no consumer groups)", result.not_handled), ("not on the source", result.absent)):
         if names:
             parts.append(f"{what}: {', '.join(names[:5])}")

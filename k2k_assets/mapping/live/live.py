@@ -23,10 +23,10 @@ from functools import partial
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.any_group import ANY_GROUP
-from k2k_assets.core.errors import ClusterUnreachable, Refused
+from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
-from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.kafka.cluster import Cluster, SeenTopics, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.kafka.read_back import ends_of_committed
 from k2k_assets.kafka.topic_follower import TopicFollower
@@ -54,7 +54,8 @@ class Cut:
         starts: Log start of each of their partitions.
         stable: Last stable offset of each of their partitions (L). Every record below it is mapped, if its mapping was
             written in its transaction.
-        offline_partitions: Partitions without a leader, with the reason; they are in neither `starts` nor `stable`.
+        offline_partitions: Partitions without a leader, and those with copies in topics that may not be seen, with the
+            reason; they are in neither `starts` nor `stable`.
     """
 
     topic_ids: Mapping[str, str]
@@ -104,7 +105,7 @@ class LiveMappings:
         self._out_of_order: set[Owned] = set()
         self._unreadable: Refused | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
-        found = self._describe()
+        found = self._seen().topics
         topic_id = found[self._topic].topic_id
         self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), topic_id, with_dropped)
         self._held.begin(self._behind_index())
@@ -123,7 +124,7 @@ class LiveMappings:
             ClusterUnreachable: The target does not answer, or a transaction hangs.
             Refused: A control topic was deleted or created anew, or holds a record that cannot be read.
         """
-        described = self._describe(topics)
+        described, hidden = self._seen(topics)
         if self._copied is None:
             self._follow_commits(described)
         names = [TopicPartition(t, p) for t in topics if t in described for p in range(described[t].partitions)]
@@ -135,10 +136,18 @@ class LiveMappings:
             self._copied.read(patience)
         self._read(self._follower.ends(), patience)
         self._drop_if_due()
-        ids = {name: topic.topic_id for name, topic in self._target.describe(topics).items()}
+        again = self._target.seen_async(topics)()
+        ids = {name: topic.topic_id for name, topic in again.topics.items()}
         if changed := [name for name in ids if name not in described or described[name].topic_id != ids[name]]:
             raise ClusterUnreachable(f"target topics were created anew while they were looked at: {', '.join(changed)}")
-        return Cut(ids, starts, stable, offline)
+        return Cut(ids, starts, stable, offline | self._with_copies_in(hidden | again.hidden))
+
+    def _with_copies_in(self, hidden: Mapping[str, Hidden]) -> dict[TopicPartition, str]:
+        """The target partitions with copies in topics that may not be seen, with the reason."""
+        went = (
+            {to for _, held in self._held.items() for to in held.target_ends() if to.topic in hidden} if hidden else ()
+        )
+        return {TopicPartition(to.topic, to.partition): str(hidden[to.topic]) for to in went}
 
     def sources(self) -> list[SourcePartition]:
         """The source partitions that are mapped or copied, including those of topics that were created anew since."""
@@ -248,14 +257,18 @@ class LiveMappings:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _describe(self, topics: Iterable[str] = ()) -> dict[str, TopicDescription]:
-        found = self._target.describe([*topics, self._topic, self._pipeline.coordination.commit.topic])
-        if self._topic not in found:
+    def _seen(self, topics: Iterable[str] = ()) -> SeenTopics:
+        """The control topics and other ones of the target, which may be hidden."""
+        control = [self._topic, self._pipeline.coordination.commit.topic]
+        seen = self._target.seen_async([*topics, *control])()
+        for name in seen.hidden.keys() & control:
+            raise seen.hidden[name]
+        if self._topic not in seen.topics:
             raise Refused(
                 f"the mapping topic '{self._topic}' does not exist on the {self._target}. The replicator writes it, "
                 "with 'features.offsetMapping: enabled'; start that first"
             )
-        return found
+        return seen
 
     def _follow_commits(self, described: Mapping[str, TopicDescription]) -> None:
         """Follows the commit topic if it exists; it may be created later than the mapping topic."""

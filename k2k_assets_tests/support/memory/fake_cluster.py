@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.answers import NoLeader, reasons
-from k2k_assets.kafka.cluster import TopicDescription
+from k2k_assets.kafka.cluster import SeenTopics, TopicDescription
 from k2k_assets.kafka.cluster_offsets import LedOffsets
 
 
@@ -47,6 +47,9 @@ class FakeCluster:
 
     def describe_async(self, names: Collection[str], partly: bool = False) -> Callable[[], dict[str, TopicDescription]]:
         return lambda: self.describe(names)
+
+    def seen_async(self, names: Collection[str]) -> Callable[[], SeenTopics]:
+        return lambda: SeenTopics(self.describe(names), {})
 
     def offsets(self, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
         asked = set(partitions)

@@ -7,13 +7,13 @@ adopted positions the exact mapping knows nothing: positions in it are translate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.core.words import abbreviate, plural
+from k2k_assets.core.words import abbreviate, plural, utc
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.overrides.adopted_table import AdoptedPosition, AdoptedTable
 from k2k_assets.overrides.apply import override
@@ -35,15 +35,15 @@ class Adoption:
         target_ends: High watermark of the target partition of each.
         doubts: What does not fit, in words, by source partition.
         fitting: Positions that would fit, of doubtful partitions.
-        begins: Source partitions that the table does not name, and that begin at their start: nothing of them is on the
-            target.
+        begins: Source partitions that the table does not name, of which nothing is on the target, and where the next
+            start begins to copy them, in words.
     """
 
     positions: Mapping[TopicPartition, AdoptedPosition]
     target_ends: Mapping[TopicPartition, int]
     doubts: Mapping[TopicPartition, str] = field(default_factory=dict)
     fitting: Mapping[TopicPartition, int] = field(default_factory=dict)
-    begins: tuple[TopicPartition, ...] = ()
+    begins: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def following_the_target(self) -> Adoption:
         """The same with the positions that fit, where there are any."""
@@ -90,7 +90,8 @@ def plan_adoption(pipeline: Pipeline, source: Cluster, target: Cluster, table: A
     _ensure_fits(pipeline, snapshot, adopted, table.name)
     begins = _not_named(pipeline, snapshot, adopted, starts, table.name)
     ends = {tp: snapshot.target_ends[_target(pipeline, tp)] for tp in adopted}
-    adoption = Adoption(adopted, ends, begins=tuple(begins))
+    known = {tp.topic for tp in adopted}
+    adoption = Adoption(adopted, ends, begins={tp: _beginning(pipeline, tp, known) for tp in begins})
     return _with_doubts(pipeline, snapshot, target, adoption, starts)
 
 
@@ -158,7 +159,7 @@ def _not_named(
     target_starts: Mapping[TopicPartition, int],
     name: str,
 ) -> list[TopicPartition]:
-    """The selected partitions that the table does not name; they begin at their start, so nothing may be there."""
+    """The selected partitions that the table does not name; they are copied as new ones, so nothing may be there."""
     missing = [tp for tp in snapshot.partitions if tp not in adopted]
     filled = [
         tp for tp in missing if snapshot.target_ends.get(to := _target(pipeline, tp), 0) > target_starts.get(to, 0)
@@ -166,6 +167,27 @@ def _not_named(
     _refuse([f"{tp}: {_target(pipeline, tp)} on the target holds records" for tp in filled],
             f"{name} does not name partitions that were copied, and would be copied again")  # fmt: skip
     return missing
+
+
+def _beginning(pipeline: Pipeline, tp: TopicPartition, known: Collection[str]) -> str:
+    """Where a start begins to copy a partition without a position, in words.
+
+    Args:
+        pipeline: The pipeline.
+        tp: The partition.
+        known: Topics of which other partitions have a position.
+    """
+    start, reset = pipeline.start_of(tp.topic), pipeline.start_from(tp.topic)
+    if isinstance(start, dict) and tp.partition in start.get(tp.topic, {}):
+        return f"it begins at offset {start[tp.topic][tp.partition]}, as `start` says"
+    if tp.topic in known or isinstance(start, dict) or reset == "earliest":
+        return "it begins at its start"
+    if isinstance(start, int):
+        return f"it begins at its first record of {utc(start)} or later, as `start` says: none before is copied"
+    said = "`start`" if start else "auto.offset.reset"
+    if reset == "none":
+        return f"the next start refuses it ({said}: none)"
+    return f"it begins at its end, as {said} says: no record that it holds is copied"
 
 
 def _refuse(faults: list[str], what: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.words import utc
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -18,6 +19,7 @@ from k2k_assets.translation import OffsetTranslator
 from k2k_assets_tests.support.brokers import groups
 from k2k_assets_tests.support.brokers.kafka import (
     Record,
+    add_partitions,
     create_topic,
     delete_records,
     produce,
@@ -299,3 +301,54 @@ def test_a_table_of_k2ks_own_tool(migration: Migration) -> None:
     assert migration.adopt("--table", str(path), "--apply")[0] == 0
     assert copy(migration.pipeline).topics[migration.topic].records == 10
     assert contents(read_all(migration.target, migration.topic))[:2]
+
+
+@pytest.mark.parametrize(
+    ("begins", "said", "copied"),
+    [
+        ({}, "it begins at its start", 3),
+        (
+            {"consumer": {"auto.offset.reset": "latest"}},
+            "it begins at its end, as auto.offset.reset says: no record",
+            0,
+        ),
+        ({"start": "latest"}, "it begins at its end, as `start` says: no record that it holds is copied", 0),
+        ({"start": NOW + 1}, f"it begins at its first record of {utc(NOW + 1)} or later, as `start` says", 2),
+    ],
+)
+def test_where_a_topic_begins_that_the_table_does_not_name_is_told_as_it_is(
+    migration: Migration, begins: dict[str, Any], said: str, copied: int
+) -> None:
+    new = create_topic(migration.source, unique("new"))
+    produce(migration.source, new, [Record(b"k", b"%d" % n, timestamp=NOW + n) for n in range(3)])
+    start = {"start": begins["start"]} if "start" in begins else {}
+    stages = [
+        {"source": {"topic": [migration.topic, new], **start}},
+        {"sink": {"topic": "source", "partition": "source"}},
+    ]
+    migration.path = write_pipeline(
+        migration.folder, migration.source, migration.target, [], consumer=begins.get("consumer"), replication=stages
+    )
+    create_topic(migration.target, new)
+    code, told_ = migration.adopt("--table", migration.table((0, 30)), "--apply")
+    assert code == 3, "a partition that was copied is not named"
+    code, told_ = migration.adopt("--table", migration.table(*FITS), "--apply")
+    assert code == 0, told_
+    assert f"{new}-0: not named, and nothing of it is on the target: {said}" in told_
+    assert copy(load_pipeline([migration.path])).stopped == {}
+    assert len(read_all(migration.target, new)) == copied
+
+
+def test_a_partition_of_a_topic_that_the_table_names_begins_at_its_start(
+    clusters: KafkaSandbox, tmp_path: Path, capsys: Any
+) -> None:
+    """Partitions that are added to a topic are copied from their start, whatever `auto.offset.reset` says."""
+    migration = Migration(clusters, tmp_path, capsys, consumer={"auto.offset.reset": "latest"})
+    for servers in (migration.source, migration.target):
+        add_partitions(servers, migration.topic, 3)
+    migration.write(2, 0, 4)
+    code, said = migration.adopt("--table", migration.table(*FITS), "--apply")
+    assert code == 0, said
+    assert f"{migration.topic}-2: not named, and nothing of it is on the target: it begins at its start" in said
+    assert copy(migration.pipeline).stopped == {}
+    assert len(migration.values(2)) == 4

@@ -116,5 +116,5 @@ def _show(planned: Adoption) -> None:
         click.echo(f"{tp}: {at.offset}, target end {planned.target_ends[tp]}{told}")
         if tp in planned.doubts:
             click.echo(f"  doubtful: {planned.doubts[tp]}")
-    for tp in planned.begins:
-        click.echo(f"{tp}: not named, and nothing of it is on the target: it begins at its start")
+    for tp, where in planned.begins.items():
+        click.echo(f"{tp}: not named, and nothing of it is on the target: {where}")

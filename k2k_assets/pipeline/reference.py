@@ -237,7 +237,9 @@ def _without_effect() -> Iterator[Row]:
 def _older_spellings() -> Iterator[Row]:
     for old, new in old_spellings.MOVED.items():
         yield f"`{format_path(old)}`", f"`{format_path(new)}`"
-    progress = '`source.kafka.consumer."group.id"`: it names the progress, and replaces any other `group.id`'
+    progress = (
+        '`source.kafka.consumer."group.id"`: it names the progress, and replaces any other `group.id` of the same file'
+    )
     yield f"`{format_path(old_spellings.COMMIT_GROUP)}`", progress
     yield "`replication[].sink.topic.staticMapping`, a list of maps", "one map"
     for old, why in old_spellings.WITHOUT_EFFECT.items():

@@ -13,6 +13,9 @@ from k2k_assets.pipeline.sections.values import fault, topic_name_fault
 _MAX_OFFSET = 2**63 - 1
 _FORMS = "earliest, latest, a time or a map of topics to partitions to offsets"
 _HINT = "A time is 2026-01-31T12:00:00Z, or milliseconds since the epoch; offsets are { orders: { 0: 1200, 1: 1180 } }."
+# Smaller numbers are no times: 20260131 would be an hour of 1970, and all would be copied.
+_YEAR_2000 = 946_684_800_000
+_NO_TIME = "A number is milliseconds since the epoch, from the year 2000 on. Write 2026-01-31, or earliest."
 
 
 def _start(value: object) -> object:
@@ -28,12 +31,14 @@ def _start(value: object) -> object:
 
 def _milliseconds(value: object) -> int | None:
     """A time; without a zone it is UTC, as in Kafka."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
+        if 0 <= value < _YEAR_2000:
+            fault(_FORMS, hint=_NO_TIME)
         return value
     if not isinstance(value, str):
         return None
-    if value.isdecimal():
-        return int(value)
     try:
         at = datetime.fromisoformat(value)
     except ValueError:
@@ -61,7 +66,7 @@ def _offsets(topic: str, partitions: object) -> dict[int, int]:
 _SCHEMA: dict[str, Any] = {
     "anyOf": [
         {"enum": ["earliest", "latest"]},
-        {"type": "integer", "minimum": 0},
+        {"type": "integer", "minimum": _YEAR_2000},
         {"type": "string", "description": "A time, such as 2026-01-31T12:00:00Z."},
         {
             "type": "object",

@@ -59,6 +59,9 @@ def test_without_it_auto_offset_reset_says_where_to_begin(tmp_path: Path) -> Non
             "start: expected earliest, latest, a time or a map of topics to partitions to offsets, found 'yest",
         ),
         ("-1", "start: expected earliest, latest, a time"),
+        ("20260131", "start: expected earliest, latest, a time or a map of topics to partitions to offsets, found the"),
+        ("'20260131'", "start: expected earliest, latest, a time or a map of topics to partitions to offsets, found '"),
+        ("0", "start: expected earliest, latest, a time"),
         ("1.5", "start: expected earliest, latest, a time"),
         ("true", "start: expected earliest, latest, a time"),
         ("[1]", "start: expected earliest, latest, a time"),
@@ -75,6 +78,12 @@ def test_what_is_refused(tmp_path: Path, start: str, message: str) -> None:
     said = refusal(tmp_path, written(start))
     assert f"replication[0].source.{message}" in said
     assert "faults" not in said
+
+
+@pytest.mark.parametrize("start", ["20260131", "'20260131'", "1769860800"])
+def test_a_number_that_is_no_time_is_told_how_to_write_one(tmp_path: Path, start: str) -> None:
+    """A date without hyphens, or seconds: as milliseconds they lie in 1970, and all would be copied."""
+    assert "A number is milliseconds since the epoch, from the year 2000 on" in refusal(tmp_path, written(start))
 
 
 def test_it_does_not_change_what_is_copied_where_nor_the_code_version(tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ def test_a_schema_that_was_deleted_since_makes_no_copy_look_wrong(
     ensure_groups_are_exact(clusters, pipeline, topic, lambda record: record)
     with both_clusters(pipeline) as (source, target):
         place = RecordPlace.parse(f"{topic}:0:3")
-        here = facing(pipeline, "source", place).place
-        assert here is not None
-        original, copied = record_at(pipeline, source, place), record_at(pipeline, target, here)
+        there = facing(pipeline, "source", place).place
+        assert there is not None
+        original, copied = record_at(pipeline, source, place), record_at(pipeline, target, there)
     assert original is not None
     assert copied is not None
     assert differences_of(pipeline, place, original, copied, ClusterIds("a", "b")) == ([], ["value"])

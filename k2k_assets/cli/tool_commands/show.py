@@ -43,7 +43,13 @@ def show(
     # Importing Kafka takes a moment, which --help does not need.
     from k2k_assets.kafka.clusters import both_clusters
     from k2k_assets.verification.content.expected_headers import ClusterIds
-    from k2k_assets.verification.content.record_pair import differences_of, facing, record_at, settings_at
+    from k2k_assets.verification.content.record_pair import (
+        Differences,
+        differences_of,
+        facing,
+        record_at,
+        settings_at,
+    )
 
     call.show_log(quiet=True)
     there, here = _place(source, "-o"), _place(target, "--target")
@@ -63,7 +69,7 @@ def show(
         ids = ClusterIds.of(on_source, on_target)
         if there and original and copy:
             settings = settings_at(pipeline, there, on_source, on_target)
-    found, without_schema = [], []
+    found, without_schema = Differences([], [])
     if there and original and copy:
         found, without_schema = differences_of(pipeline, there, original, copy, ids, settings)
     if as_json:

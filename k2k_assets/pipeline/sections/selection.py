@@ -73,8 +73,8 @@ class TopicSelection(Section):
         default=None,
         description="Where a partition without a committed position begins: `earliest`, `latest`, a time "
         "(`2026-01-31T12:00:00Z`, or milliseconds since the epoch, from 2000 on: the first record that is not older), "
-        "or offsets: `{ orders: { 0: 1200, 1: 1180 } }`; a partition that is not in the map begins at its log start. One that is "
-        "added to a topic after copying began does so too, but where the map has it. It overrides "
+        "or offsets: `{ orders: { 0: 1200, 1: 1180 } }`; a partition that is not in the map begins at its log start. "
+        "One that is added to a topic after copying began does so too, but where the map has it. It overrides "
         "`auto.offset.reset`. Earlier records are not copied, and consumer groups whose position lies before it are "
         "not moved. Our own.",
     )

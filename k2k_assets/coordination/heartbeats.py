@@ -1,4 +1,4 @@
-"""Writes the heartbeats of mappers, of Dagster runs, and of instances without slots; the sensors rely on them.
+"""Writes the heartbeats of mappers, of Dagster runs, and of instances without slots at work; the sensors rely on them.
 
 Slots write their own, fenced, in `replication/slot/start/slot_claims.py`.
 """
@@ -23,7 +23,7 @@ log = logging.getLogger("k2k.coordination")
 _NO_SLOT = -1
 
 Beat = Callable[[], tuple[bytes, bytes] | None]
-"""Makes the next heartbeat: key and value of the record; None if that has to wait. The key is always the same."""
+"""Makes the next heartbeat: key and value of the record; None if there is none to write now."""
 
 
 class Heartbeats:
@@ -34,7 +34,7 @@ class Heartbeats:
     Args:
         pipeline: The pipeline.
         beat: Makes the next heartbeat.
-        leaves_none: Whether the record is removed at the end.
+        leaves_none: Whether a record is removed at the end, or when `beat` has another key, or none to write.
     """
 
     def __init__(self, pipeline: Pipeline, beat: Beat, *, leaves_none: bool = False) -> None:
@@ -45,7 +45,7 @@ class Heartbeats:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="k2k-heartbeats", daemon=True)
         self._is_told = False
-        self._key: bytes | None = None
+        self._left: set[bytes] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -65,13 +65,16 @@ class Heartbeats:
             if self._ended.wait(self._interval):
                 break
         if self._leaves_none:
-            self._write(lambda: None if self._key is None else (self._key, None))
+            self._write(lambda: None)
 
-    def _write(self, beat: Callable[[], tuple[bytes, bytes | None] | None]) -> None:
+    def _write(self, beat: Beat) -> None:
         try:
-            if (record := beat()) is not None:
-                self._key = record[0]
-                self._writer.write([record])
+            record = beat()
+            now = {} if record is None else {record[0]: record[1]}
+            over = self._left - now.keys() if self._leaves_none else set()
+            self._left |= now.keys()
+            self._writer.write([*now.items(), *((key, None) for key in over)])
+            self._left -= over
             self._is_told = False
         except Exception as error:  # the thread must not end: a process without heartbeats is replaced
             if not self._is_told:
@@ -79,14 +82,18 @@ class Heartbeats:
             self._is_told = True
 
 
-def instance_heartbeats(pipeline: Pipeline, generation: int) -> Heartbeats:
-    """The heartbeats of an instance that stands by without slots, because all that it would copy is stopped.
+def instance_heartbeats(pipeline: Pipeline, generation: Callable[[], int | None]) -> Heartbeats:
+    """The heartbeats of an instance while none of its slots writes any: its Spark starts anew, or all is stopped.
 
     It is there for its partitions all the same, so sensors must not ask for another one.
 
     Args:
         pipeline: The pipeline.
-        generation: Its newest generation.
+        generation: Returns its newest generation; None while its slots write, or where others copy all.
     """
-    key = heartbeat_key(pipeline.group, generation, _NO_SLOT)
-    return Heartbeats(pipeline, lambda: (key, time_value(now_ms())), leaves_none=True)
+
+    def beat() -> tuple[bytes, bytes] | None:
+        number = generation()
+        return None if number is None else (heartbeat_key(pipeline.group, number, _NO_SLOT), time_value(now_ms()))
+
+    return Heartbeats(pipeline, beat, leaves_none=True)

@@ -47,7 +47,8 @@ def run_heartbeats(pipeline: Pipeline, run_id: str) -> Heartbeats:
 def heartbeats_until_copying(pipeline: Pipeline, run_id: str) -> Iterator[Beside]:
     """The heartbeats of a run that copies, from now on until one of its slots has claimed a partition.
 
-    From then on slots write their own. Until then Spark starts, which may take minutes on a cluster.
+    From then on slots write their own, and the instance while it has none. Until then Spark starts, which may take
+    minutes on a cluster.
 
     Args:
         pipeline: The pipeline.

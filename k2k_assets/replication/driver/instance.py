@@ -57,6 +57,8 @@ class Instance:
         self._listener = generations.listener
         self._stops = generations.stops
         self._watch = JobWatch(generations)
+        self._has_job = False
+        self._is_idle = False
 
     def until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         """Runs generations until the extent is reached.
@@ -65,13 +67,26 @@ class Instance:
             Superseded: A newer instance copies partitions of a run with an end.
             K2KError: The instance cannot go on.
         """
+        if not isinstance(self._extent, Continuous):
+            return self._until_done(runner, stop)
+        with instance_heartbeats(self._pipeline, self._generation_without_slots):
+            return self._until_done(runner, stop)
+
+    def _generation_without_slots(self) -> int | None:
+        """The generation, if no slot of it writes heartbeats, and others have not taken over all."""
+        has_slots = self._has_job and self._generations.slot_events.has_begun
+        return None if has_slots or self._is_idle or self._generations.number < 0 else self._generations.number
+
+    def _until_done(self, runner: Runner, stop: threading.Event) -> Outcome:
         started = time.monotonic()
         failures = superseded = 0
         while True:
             plans = self._generations.draw_next(stop)
             job = Job(runner, plans)
             copied_before, begun = self._copied(), time.monotonic()
+            self._has_job = True
             asked = self._watch.until_done(job, stop)
+            self._has_job = False
             job.raise_errors()
             self._tell_end(job, asked)
             superseded = superseded + 1 if job.superseded and self._copied() == copied_before else 0
@@ -115,10 +130,11 @@ class Instance:
         if job.has_stopped_all:
             count = plural(len(job.partitions), "partition is", "partitions are")
             log.warning("%s stopped, and none is left to copy: standing by until one is put right, or is new", count)
-            with instance_heartbeats(self._pipeline, self._generations.number):
-                if self._watch.stand_by(stop, job.partitions):
-                    return
+            if self._watch.stand_by(stop, job.partitions):
+                return
+        self._is_idle = True
         self._watch.stand_by(stop)
+        self._is_idle = False
 
     def _pause_after(self, failure: Exception, failures: int, stop: threading.Event) -> None:
         words = message_lines(failure)[0]

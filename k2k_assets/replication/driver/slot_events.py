@@ -25,6 +25,12 @@ class SlotEvents:
         self._listener = listener
         self._generation = -1
         self._unclaimed: dict[TopicPartition, str] = {}
+        self._has_begun = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a slot of the newest generation has claimed anything."""
+        return self._has_begun
 
     def begin(self, generation: int, partitions: Mapping[TopicPartition, str]) -> None:
         """Begins with the claims of a new generation.
@@ -35,6 +41,7 @@ class SlotEvents:
         """
         self._generation = generation
         self._unclaimed = dict(partitions)
+        self._has_begun = False
 
     def tell(self) -> None:
         """Reads both control topics, and emits the new events.
@@ -82,4 +89,5 @@ class SlotEvents:
 
     def _tell_claim(self, tp: TopicPartition, slot: int) -> None:
         if self._unclaimed.pop(tp, None):
+            self._has_begun = True
             self._listener(PartitionClaimed(tp, self._generation, slot))

@@ -92,7 +92,7 @@ class Changing:
         with self._locks[pipeline.name, pipeline.group], both_clusters(pipeline) as (source, target):
             request = self._request(pipeline, source, body)
             decided = rehearse(pipeline, source, target, request)
-            plan = plan_of(decided, body)
+            plan = plan_of(pipeline, decided, body)
             if body.plan != plan:
                 return Planned(plan, decided, applied=False)
             return Planned(plan, override(pipeline, source, target, request, force=body.force), applied=True)
@@ -125,18 +125,20 @@ class Changing:
         return Request(wanted, self._by, body.reason, body.acceptNewTopic, body.acceptForeignRecords)
 
 
-def plan_of(decided: Sequence[Override], body: PositionsBody) -> str:
-    """Names a plan: what was asked for, of which partitions, and from where.
+def plan_of(pipeline: Pipeline, decided: Sequence[Override], body: PositionsBody) -> str:
+    """Names a plan: what was asked for, of which partitions of which pipeline, and from where.
 
     `latest` and `earliest` stay what they are while the source is written and deletes. With `force` the copy may still
     move on, so where it stood before does not count.
 
     Args:
+        pipeline: The pipeline.
         decided: The changes.
         body: The request.
     """
+    whose = [pipeline.name, pipeline.group]
     rows = [
         [str(one.facts.source), list(one.accepted), one.stays, None if body.force else one.before] for one in decided
     ]
-    text = json.dumps([rows, body.model_dump(exclude={"plan"})], sort_keys=True)
+    text = json.dumps([whose, rows, body.model_dump(exclude={"plan"})], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -21,7 +21,8 @@ class LoadedFiles:
         files: The files, without those of defaults.
         pipeline: What they say; None if they cannot be used.
         fault: Why they cannot be used; empty if they can.
-        id: Name of the pipeline in addresses; empty if there is none.
+        id: The pipeline in addresses: its name and group, so that no other file decides what is meant; empty if there
+            is none.
     """
 
     files: tuple[Path, ...]
@@ -77,25 +78,19 @@ class PipelineFiles:
 
 
 def _named(found: Iterable[LoadedFiles]) -> Iterator[LoadedFiles]:
-    """Gives each pipeline its name; a second one of the same name is told by its group too.
-
-    One of the same name and group is a fault of its files: both would write the same progress.
-    """
-    seen: dict[tuple[str, str], LoadedFiles] = {}
-    taken: set[str] = set()
+    """Gives each pipeline its id. A second one of it is a fault of its files: both would write the same progress."""
+    seen: dict[str, LoadedFiles] = {}
     for loaded in found:
         pipeline = loaded.pipeline
         if pipeline is None:
             yield loaded
-        elif (first := seen.setdefault((pipeline.name, pipeline.group), loaded)) is not loaded:
+        elif (first := seen.setdefault(f"{pipeline.name}:{pipeline.group}", loaded)) is not loaded:
             names = ", ".join(map(str, first.files))
             yield LoadedFiles(
                 loaded.files, fault=f"pipeline '{pipeline.name}', group '{pipeline.group}', is in {names} too"
             )
         else:
-            name = f"{pipeline.name}:{pipeline.group}" if pipeline.name in taken else pipeline.name
-            taken.add(name)
-            yield replace(loaded, id=name)
+            yield replace(loaded, id=f"{pipeline.name}:{pipeline.group}")
 
 
 def _stamp(path: Path) -> tuple[str, int, int] | None:

@@ -16,12 +16,12 @@ from k2k_assets_tests.server.asking import TOKEN, client
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 LIST = "/api/v1/pipelines"
-PAUSE = "/api/v1/pipelines/orders/pause"
+PAUSE = "/api/v1/pipelines/orders:k2k.orders/pause"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="orders")
+    return write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="orders", consumer={"group.id": "k2k.orders"})
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_read_only_changes_nothing(file: Path) -> None:
     asked = client(file, read_only=True)
     assert asked.get(LIST).json()["readOnly"] is True
     for change, body in (("pause", {"topics": ["orders"]}), ("positions", {"offsets": ["orders:0:earliest"]})):
-        answer = asked.post(f"/api/v1/pipelines/orders/{change}", json=body)
+        answer = asked.post(f"/api/v1/pipelines/orders:k2k.orders/{change}", json=body)
         assert (answer.status_code, answer.json()["error"]) == (403, "the server was started with --read-only")
 
 

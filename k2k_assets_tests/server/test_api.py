@@ -17,13 +17,15 @@ from k2k_assets.server.documents import remedies
 from k2k_assets_tests.server.asking import client
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
-ONE = "/api/v1/pipelines/orders"
+ONE = "/api/v1/pipelines/orders:k2k.orders"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     secret = {"kafka": {"common": {"bootstrap.servers": "t:1", "sasl.password": "hunter2", "sasl.username": "me"}}}
-    return write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="orders", target=secret)
+    return write_pipeline(
+        tmp_path, "s:1", "t:1", ["orders"], name="orders", target=secret, consumer={"group.id": "k2k.orders"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_cluster_that_does_not_answer_is_told_and_no_secret_is(file: Path, mon
     answers = [asked.get(path) for path in ("/api/v1/pipelines", ONE, f"{ONE}/groups")]
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     assert answers[1].json() == {
-        "id": "orders",
+        "id": "orders:k2k.orders",
         "files": [str(file)],
         "error": "the source cluster (s:1) does not answer",
         "status": None,

@@ -43,6 +43,7 @@ class World:
         servers = clusters.source_servers, clusters.target_servers
         groups = {"consumerGroups": self.group}
         self.file = write_pipeline(folder, *servers, [self.topic], name=self.name, features=EXACT, groups=groups)
+        self.id = f"{self.name}:{self.pipeline.group}"
         self.client = httpx.Client(timeout=60.0)
 
     @property
@@ -56,12 +57,12 @@ class World:
 
     def get(self, path: str = "") -> dict[str, Any]:
         """What the API says about the pipeline, once it is fresh."""
-        found: dict[str, Any] = self.client.get(f"/api/v1/pipelines/{self.name}{path}").json()
+        found: dict[str, Any] = self.client.get(f"/api/v1/pipelines/{self.id}{path}").json()
         return found
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         """Asks for a change."""
-        return self.client.post(f"/api/v1/pipelines/{self.name}/{path}", json=body)
+        return self.client.post(f"/api/v1/pipelines/{self.id}/{path}", json=body)
 
     def await_that(self, shown: Any, what: str) -> None:
         """Waits until the page would show something."""
@@ -92,7 +93,7 @@ def test_what_it_shows_is_what_is_there_and_as_its_openapi_says(world: World) ->
     commit(world.clusters.source_servers, world.group, {TopicPartition(world.topic, 0): 7})
     world.write(5)
     listed = world.client.get("/api/v1/pipelines").json()
-    assert [(one["id"], one["fault"]) for one in listed["pipelines"]] == [(world.name, None)]
+    assert [(one["id"], one["fault"]) for one in listed["pipelines"]] == [(world.id, None)]
     found = world.get()
     status = found["status"]
     assert (found["error"], found["stops"], status["lag"]) == (None, [], 5)
@@ -202,12 +203,12 @@ def test_the_folder_is_followed(world: World) -> None:
     def ids() -> list[str | None]:
         return [one["id"] for one in world.client.get("/api/v1/pipelines").json()["pipelines"]]
 
-    assert ids() == [world.name]
+    assert ids() == [world.id]
     second = yaml.safe_load(world.file.read_text()) | {"name": "zzz"}
     (world.folder / "zzz.yaml").write_text(json.dumps(second))
-    wait_until(lambda: "zzz" in ids(), 10.0, "the new file")
+    wait_until(lambda: f"zzz:{world.pipeline.group}" in ids(), 10.0, "the new file")
     (world.folder / "zzz.yaml").unlink()
-    wait_until(lambda: ids() == [world.name], 10.0, "its end")
+    wait_until(lambda: ids() == [world.id], 10.0, "its end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -217,6 +218,6 @@ def test_a_signal_ends_it_without_a_word(number: int, world: World) -> None:
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[0]
-        assert httpx.get(f"{address}api/v1/pipelines/{world.name}", timeout=60.0).status_code == 200
+        assert httpx.get(f"{address}api/v1/pipelines/{world.id}", timeout=60.0).status_code == 200
         process.send_signal(number)
         assert (process.wait(20.0), process.stderr.read() if process.stderr else "") == (0, "")

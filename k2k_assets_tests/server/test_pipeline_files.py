@@ -12,7 +12,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="orders")
+    return write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="orders", consumer={"group.id": "k2k.orders"})
 
 
 def test_files_are_read_again_only_when_they_change(file: Path) -> None:
@@ -23,7 +23,7 @@ def test_files_are_read_again_only_when_they_change(file: Path) -> None:
     file.write_text(file.read_text().replace("orders", "returns"))
     (after,) = files.current()
     assert after.pipeline is not None
-    assert (before.id, after.id) == ("orders", "returns")
+    assert (before.id, after.id) == ("orders:k2k.orders", "returns:k2k.returns")
 
 
 def test_a_fault_is_told_and_mended_while_the_server_runs(file: Path) -> None:
@@ -34,17 +34,17 @@ def test_a_fault_is_told_and_mended_while_the_server_runs(file: Path) -> None:
     assert (found.pipeline, found.id) == (None, "")
     assert f"{file}:1:1: source: expected this key" in found.fault
     file.write_text(good)
-    assert files.current()[0].id == "orders"
+    assert files.current()[0].id == "orders:k2k.orders"
 
 
 def test_a_folder_is_watched(file: Path) -> None:
     files = PipelineFiles(folder=file.parent)
-    assert [one.id for one in files.current()] == ["orders"]
+    assert _names(files) == ["orders"]
     (file.parent / "notes.txt").write_text("no pipeline")
     (file.parent / "z.yml").write_text(file.read_text().replace("orders", "returns"))
-    assert [one.id for one in files.current()] == ["orders", "returns"]
+    assert _names(files) == ["orders", "returns"]
     file.unlink()
-    assert [one.id for one in files.current()] == ["returns"]
+    assert _names(files) == ["returns"]
 
 
 def test_defaults_come_before_each_pipeline(file: Path, tmp_path: Path) -> None:
@@ -55,13 +55,27 @@ def test_defaults_come_before_each_pipeline(file: Path, tmp_path: Path) -> None:
     assert list(found.pipeline.owners) == ["team:shop"]
 
 
-def test_a_second_pipeline_of_one_name_is_told_by_its_group_and_the_same_progress_twice_is_a_fault(file: Path) -> None:
-    text = file.read_text()
-    same, other = file.parent / "same.yaml", file.parent / "zother.yaml"
-    same.write_text(text)
-    other.write_text(text.replace("group.id: ", "group.id: other-"))
-    first, second, third = PipelineFiles([(file,), (same,), (other,)]).current()
-    assert (first.id, second.id) == ("orders", "")
+def test_the_same_progress_twice_is_a_fault(file: Path) -> None:
+    same = file.parent / "same.yaml"
+    same.write_text(file.read_text())
+    first, second = PipelineFiles([(file,), (same,)]).current()
+    assert (first.id != "", second.id) == (True, "")
     assert f"is in {file} too" in second.fault
-    assert third.pipeline is not None
-    assert third.id == f"orders:{third.pipeline.group}"
+
+
+def test_no_other_file_decides_which_pipeline_an_address_means(file: Path) -> None:
+    """Two of one name: while the file of the first has a fault, its address must not mean the second."""
+    good, other = file.read_text(), file.parent / "zother.yaml"
+    other.write_text(good.replace("group.id: ", "group.id: other-"))
+    files = PipelineFiles([(file,), (other,)])
+    first, second = (one.id for one in files.current())
+    assert first != second
+    file.write_text("name: orders\n")
+    assert [one.id for one in files.current()] == ["", second]
+    other.unlink()
+    file.write_text(good)
+    assert [one.id for one in files.current()] == [first, ""]
+
+
+def _names(files: PipelineFiles) -> list[str]:
+    return [one.pipeline.name for one in files.current() if one.pipeline is not None]

@@ -119,6 +119,27 @@ def test_a_topic_is_paused_and_resumed(shop: Shop, page: Page) -> None:
         expect(row.locator(".state")).to_have_text("active")
 
 
+def test_no_other_pipeline_takes_the_place_of_one_whose_file_has_a_fault(browser: Browser, tmp_path: Path) -> None:
+    """Somebody may be about to pause a topic."""
+    nobody, folders = "127.0.0.1:1", [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (
+        write_pipeline(folder, nobody, nobody, ["t"], name="shop", consumer={"group.id": folder.name})
+        for folder in folders
+    )
+    page = browser.new_page()
+    with tool_server("-f", first, "-f", second) as address:
+        page.goto(address)
+        expect(page.get_by_role("link", name="shop:one")).to_have_attribute("aria-current", "page")
+        first.write_text("name: shop\n")
+        expect(page.get_by_text("No file that can be used has the pipeline shop:one")).to_be_visible()
+        expect(page.get_by_role("link", name="shop")).not_to_have_attribute("aria-current", "page")
+        page.get_by_role("link", name="shop").click()
+        expect(page.get_by_role("link", name="shop")).to_have_attribute("aria-current", "page")
+    page.close()
+
+
 def test_whoever_comes_from_elsewhere_needs_the_token(shop: Shop, page: Page, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")

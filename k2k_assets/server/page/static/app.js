@@ -25,10 +25,13 @@ async function draw() {
     const list = await ask("/api/v1/pipelines");
     readOnly = list.readOnly;
     const usable = list.pipelines.filter((one) => one.id);
-    const id = usable.some((one) => one.id === chosen()) ? chosen() : usable[0]?.id;
+    // Kept in the address: when its file gets a fault, no other pipeline may come under the mouse.
+    if (!chosen() && usable.length) history.replaceState(null, "", `#${encodeURIComponent(usable[0].id)}`);
+    const id = usable.find((one) => one.id === chosen())?.id;
     drawNames(usable, id);
     const faults = list.pipelines.filter((one) => one.fault).map(fault);
-    const parts = id ? await pipeline(id) : [e("p", { class: "quiet" }, "No pipeline file can be used.")];
+    const none = usable.length ? `No file that can be used has the pipeline ${chosen()}.` : "No pipeline file can be used.";
+    const parts = id ? await pipeline(id) : [e("p", { class: "quiet" }, none)];
     if (isBusy()) return;
     const inside = main.contains(document.activeElement) ? document.activeElement.id : "";
     main.replaceChildren(...faults, ...parts);
@@ -44,8 +47,10 @@ async function draw() {
 }
 
 function drawNames(pipelines, id) {
+  const isAlone = ({ name }) => pipelines.filter((one) => one.name === name).length === 1;
+  const label = (one) => (isAlone(one) ? one.name : one.id);
   const links = pipelines.map((one) =>
-    e("a", { href: `#${encodeURIComponent(one.id)}`, "aria-current": one.id === id ? "page" : null }, one.id),
+    e("a", { href: `#${encodeURIComponent(one.id)}`, "aria-current": one.id === id ? "page" : null }, label(one)),
   );
   document.getElementById("pipelines").replaceChildren(...links);
 }

@@ -92,26 +92,29 @@ class ConfluentRegistry:
     def schema(self, schema_id: int) -> Schema:
         what = f"schema {schema_id}"
         try:
-            return _from_client(self._ask(lambda: self._client.get_schema(schema_id), what, refusable=True))
+            return self._ask(lambda: _from_client(self._client.get_schema(schema_id)), what, refusable=True)
         except _Refusal as refusal:  # four bytes may be a number that is no id: not every registry says 404 to that
             raise SchemaNotFound(f"{self} does not have {what}: {refusal}") from None
 
     def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+        def ask() -> list[SubjectVersion]:
+            found = self._client.get_schema_versions(schema_id)
+            return sorted(SubjectVersion(str(at.subject), _number(at.version)) for at in found)
+
         try:
-            found = self._ask(lambda: self._client.get_schema_versions(schema_id), f"versions of schema {schema_id}")
+            return self._ask(ask, f"versions of schema {schema_id}")
         except SchemaNotFound:
             return []
-        return sorted(SubjectVersion(str(at.subject), int(at.version or 0)) for at in found)
 
     def versions(self, subject: str) -> Sequence[int]:
         try:
-            return sorted(self._ask(lambda: self._client.get_versions(subject), f"subject {subject}"))
+            return self._ask(lambda: sorted(map(int, self._client.get_versions(subject))), f"subject {subject}")
         except SchemaNotFound:
             return []
 
     def version(self, subject: str, version: int) -> Schema:
         what = f"version {version} of subject {subject}"
-        return _from_client(self._ask(lambda: self._client.get_version(subject, version, deleted=True), what).schema)
+        return self._ask(lambda: _from_client(self._client.get_version(subject, version, deleted=True).schema), what)
 
     def register(self, subject: str, schema: Schema) -> int:
         try:
@@ -135,28 +138,29 @@ class ConfluentRegistry:
 
     def _register_once(self, subject: str, schema: Schema) -> int:
         asked, what = (_to_client(schema), self._normalizes), f"a schema of subject {subject}"
-        return int(self._ask(lambda: self._client.register_schema(subject, *asked), what, refusable=True))
+        return self._ask(lambda: _number(self._client.register_schema(subject, *asked)), what, refusable=True)
 
     def id_of(self, subject: str, schema: Schema) -> int:
-        return self._number(self._lookup(subject, schema).schema_id, subject)
+        return self._look_up(subject, schema, lambda found: found.schema_id)
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        return self._number(self._lookup(subject, schema).version, subject)
+        return self._look_up(subject, schema, lambda found: found.version)
 
-    def _number(self, number: int | None, subject: str) -> int:
-        """An id or a version: an answer without one must not become any."""
-        if number is None:
-            raise RegistryUnreachable(f"{self}, asked for a schema of subject {subject}, answers without id or version")
-        return int(number)
-
-    def _lookup(self, subject: str, schema: Schema) -> RegisteredSchema:
-        asked = _to_client(schema), self._normalizes
-        return self._ask(lambda: self._client.lookup_schema(subject, *asked), f"a schema of subject {subject}")
+    def _look_up(self, subject: str, schema: Schema, number: Callable[[RegisteredSchema], int | None]) -> int:
+        asked, what = (_to_client(schema), self._normalizes), f"a schema of subject {subject}"
+        return self._ask(lambda: _number(number(self._client.lookup_schema(subject, *asked))), what)
 
     def _refusal(self, words: str, may_pass: bool = False) -> RegistryRefused:
         return RegistryRefused(str(self), f"{words}. See {self._role}.registry.config", may_pass)
 
     def _ask(self, call: Callable[[], T], what: str, refusable: bool = False) -> T:
+        """Asks the registry.
+
+        Args:
+            call: Asks, and takes from the answer what is wanted: an answer of another shape is no answer.
+            what: What is asked for.
+            refusable: Whether the registry may refuse what it is given.
+        """
         try:
             return call()
         except SchemaRegistryError as error:
@@ -173,8 +177,10 @@ class ConfluentRegistry:
             if why := _why_not_let_in(error):
                 raise self._refusal(why) from None
             raise RegistryUnreachable(f"{self} does not answer: {error or type(error).__name__}") from None
-        except ValueError as error:
-            raise RegistryUnreachable(f"{self} answers with what is no JSON: is its address right? ({error})") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._client.clear_caches()  # it keeps what it was told, also without an id
+            words = f"{self}, asked for {what}, answers with what no registry says: is its address right?"
+            raise RegistryUnreachable(f"{words} ({error})") from None
 
 
 def _why_not_let_in(error: BaseException) -> str | None:
@@ -206,10 +212,19 @@ def _message(error: SchemaRegistryError) -> str:
     return f"{error.error_message} (error code {error.error_code})"
 
 
+def _number(number: int | None) -> int:
+    """An id or a version: an answer without one must not become any."""
+    if number is None:
+        raise ValueError("no id or version")
+    return int(number)
+
+
 def _from_client(schema: ClientSchema) -> Schema:
+    if schema.schema_str is None:
+        raise ValueError("no schema")
     references = tuple(Reference(str(r.name), str(r.subject), int(r.version or 0)) for r in schema.references or ())
-    kind, text = schema.schema_type or "AVRO", schema.schema_str or ""
-    return Schema(kind, text, references, _as_text(schema.metadata), _as_text(schema.rule_set))
+    metadata, rules = _as_text(schema.metadata), _as_text(schema.rule_set)
+    return Schema(schema.schema_type or "AVRO", schema.schema_str, references, metadata, rules)
 
 
 def _to_client(schema: Schema) -> ClientSchema:

@@ -119,8 +119,32 @@ def test_what_stands_before_a_registry_does_not_speak_for_it(
 
 def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int, str]]) -> None:
     answers["GET"] = (200, "<html>It works!</html>")
-    with pytest.raises(RegistryUnreachable, match="no JSON: is its address right"):
+    with pytest.raises(RegistryUnreachable, match="schema 1, answers with what no registry says: is its address right"):
         registry(answers).schema(1)
+
+
+SHAPES = ["", "null", "[]", "[1]", "{}", '"id"', '{"id": null}', '{"id": "one"}', '{"id": []}']
+
+
+@pytest.mark.parametrize("body", SHAPES)
+def test_an_answer_without_what_was_asked_for_is_none(answers: dict[str, tuple[int, str]], body: str) -> None:
+    """It is waited for, as one that is not well; what its client keeps of it must not outlast it."""
+    asked = registry(answers)
+    looking = ConfluentRegistry("target", {"url": answers["url"][1], "max.retries": 0}, {}, registers=False)
+    for ask in (lambda: asked.register("s", LONG), lambda: looking.register("s", LONG), lambda: asked.schema(7)):
+        answers["GET"] = answers["POST"] = (200, body)
+        with pytest.raises(RegistryUnreachable, match="answers with what no registry says"):
+            ask()
+        answers["POST"] = answers["GET"] = (200, '{"id": 7, "version": 1, "schema": "\\"long\\""}')
+        assert ask() in (7, LONG)
+
+
+@pytest.mark.parametrize("body", ["", "null", "1", "[null]", '["x"]', '[{"subject": "s"}]'])
+def test_a_list_of_something_else_is_none(answers: dict[str, tuple[int, str]], body: str) -> None:
+    answers["GET"] = (200, body)
+    for ask in (lambda: registry(answers).places(1), lambda: registry(answers).versions("s")):
+        with pytest.raises(RegistryUnreachable, match="answers with what no registry says"):
+            ask()
 
 
 def test_what_is_not_there_and_what_is_refused(answers: dict[str, tuple[int, str]]) -> None:

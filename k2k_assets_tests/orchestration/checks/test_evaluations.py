@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, StepMaterializationData
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from k2k_assets.orchestration.checks.evaluations import RunVerdicts, evaluations, newest_materializations
 from k2k_assets.verification.verdict import Judgement, Verdict
@@ -57,8 +60,23 @@ class World:
         return len(records)
 
 
+@pytest.fixture(scope="module")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dagster's home with its tables, and those of the first runs: making them takes half a second each."""
+    home = tmp_path_factory.mktemp("home")
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        storage = instance.event_log_storage
+        assert isinstance(storage, SqliteEventLogStorage)
+        with storage.run_connection("run-1"):
+            of_first = Path(storage.path_for_shard("run-1"))
+    for number in range(2, 6):
+        shutil.copy(of_first, of_first.with_name(f"run-{number}.db"))
+    return home
+
+
 @pytest.fixture
-def world(tmp_path: object) -> Iterator[World]:
+def world(new_home: Path, tmp_path: Path) -> Iterator[World]:
+    shutil.copytree(new_home, tmp_path, dirs_exist_ok=True)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         yield World(instance)
 

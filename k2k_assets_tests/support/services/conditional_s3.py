@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.request import Request, urlopen
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
-
 BUCKET = "k2k-index"
 
 
 @contextmanager
 def conditional_s3_server() -> Iterator[dict[str, str]]:
     """Runs a server with one bucket; yields the variables for its clients."""
+    # Here, because each process of a run of tests would take a second for it.
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     application = DomainDispatcherApplication(create_backend_app)
     # One request at a time: what a condition says is true until the object is written.

@@ -82,16 +82,19 @@ class WatchCursor(SensorCursor):
     Attributes:
         heard: The last sign of life of each instance, or mapper.
         looked: End of the last observation, seconds since the epoch.
+        missed: Whether one has failed since, so that nobody may have been able to write a heartbeat.
     """
 
     heard: dict[str, LastSign] = {}
     looked: float = 0.0
+    missed: bool = False
 
     def heard_until(self, looked: float, timeout: float) -> dict[str, LastSign]:
         """The last signs, with times as if this observation had come soon after the last one.
 
         A long time without ticks (the machine slept, the daemon was stopped) or a changed clock is not the silence of
-        an instance. So an instance counts as dead only after at least two observations without a sign.
+        an instance. Nor is the time in which an observation failed; it does not end an earlier silence either. So an
+        instance counts as dead only after at least two observations without a sign.
 
         Args:
             looked: Begin of this observation.
@@ -100,7 +103,7 @@ class WatchCursor(SensorCursor):
         if not self.looked:
             return {}  # a cursor of an earlier release, which did not note it
         passed = looked - self.looked
-        counted = min(max(passed, 0.0), _COUNTED * timeout)
+        counted = 0.0 if self.missed else min(max(passed, 0.0), _COUNTED * timeout)
         return {who: LastSign(last.sign, last.time + passed - counted) for who, last in self.heard.items()}
 
 

@@ -57,8 +57,7 @@ def offset_sync_sensor(
         try:
             seen = observe_groups(pipeline)
         except K2KError as error:
-            # A time in which nobody could write a heartbeat is no silence.
-            cursor = before.model_copy(update={"heard": {}})
+            cursor = before.model_copy(update={"missed": True})
             return dg.SensorResult(skip_reason=str(error), cursor=cursor.model_dump_json())
         look = looked, clock.time()
         facts = sync_facts(context, pipeline, names.offset_sync_tags, look, seen.nothing_to_do, seen.mappers)

@@ -88,8 +88,7 @@ def replication_sensor(
         try:
             seen = observe(pipeline)
         except K2KError as error:
-            # What nobody could write meanwhile is no silence.
-            cursor = before.model_copy(update={"heard": {}})
+            cursor = before.model_copy(update={"missed": True})
             return dg.SensorResult(
                 skip_reason=str(error),
                 cursor=cursor.model_dump_json(),
@@ -109,7 +108,7 @@ def replication_sensor(
             runs = last_signs(beating, before.heard_until(looked, SILENT_SECONDS), look[1])
             silent = silent_runs(updating, runs, *look, SILENT_SECONDS) | gone
         report_dead(context.instance, silent)
-        cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1]})
+        cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1], "missed": False})
         events: list[Event] = []
         due: list[str] = []
         if decision.others:

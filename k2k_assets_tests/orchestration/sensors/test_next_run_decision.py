@@ -277,6 +277,21 @@ def test_where_no_tick_came_for_long_nobody_was_silent() -> None:
         assert dead == [False, away > 0, True], away
 
 
+def test_observations_that_fail_now_and_then_keep_no_silent_run_alive() -> None:
+    """Every third one does. Only the time between two that did not counts."""
+    cursor, instances, dead = SyncCursor(), {"i1": _instance(5, "r1")}, []
+    for tick in range(6):
+        if tick % 3 == 2:
+            cursor = cursor.model_copy(update={"missed": True})
+            continue
+        now = NOW + 10 * tick
+        run = ActiveRun(run_id="r1", since=now - 100)
+        decision = _decide(cursor.heard_until(now, TIMEOUT), active=[run], instances=instances, now=now)
+        cursor = SyncCursor(heard=decision.heard, looked=now)
+        dead.append(decision.dead != ())
+    assert dead == [False, False, False, True]
+
+
 def test_signs_of_which_it_is_not_known_when_they_were_looked_for_count_for_nothing() -> None:
     """The cursor is of an earlier release."""
     assert SyncCursor(heard={"i1": LastSign(sign=5, time=NOW - 1)}).heard_until(NOW, TIMEOUT) == {}

@@ -48,6 +48,11 @@ class InMemoryMappings:
         self._others, self._alone = {}, {}
         self._owners, self._broken = {}, set()
 
+    @property
+    def read_anew_to(self) -> Mapping[int, int]:
+        """The `read_to` that they were begun with; empty if they go on behind an index."""
+        return self._began_at
+
     def sources(self) -> Iterable[SourcePartition]:
         """The source partitions that the pipeline maps."""
         return self._own.keys()

@@ -105,6 +105,13 @@ class IndexAccess:
         missed, self._is_missed = self._is_missed, False
         return missed
 
+    def has_grown_to(self, read_to: Mapping[int, int]) -> bool:
+        """Whether the index, if there was one, has read up to these offsets of the mapping topic by now."""
+        if self.reader and time.monotonic() >= self._next_look and not self._has_read(read_to):
+            self.refresh()
+        reader = self.reader
+        return reader is not None and self._has_read(read_to) and reader.manifest.directory not in self._unreadable
+
     def below(
         self, source: SourcePartition, lowest: int, since: int, read_to: Mapping[int, int]
     ) -> PartitionMap | None:

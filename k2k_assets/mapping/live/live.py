@@ -108,8 +108,7 @@ class LiveMappings:
         found = self._seen().topics
         topic_id = found[self._topic].topic_id
         self._index = IndexAccess(pipeline, source_cluster, target.cluster_id(), topic_id, with_dropped)
-        self._held.begin(self._behind_index())
-        self._follower = self._followed(found[self._topic], self._index.offsets)
+        self._follower = self._begun_behind_index(found[self._topic])
         self._copied: CopiedPositions | None = None
         self._follow_commits(found)
 
@@ -280,6 +279,10 @@ class LiveMappings:
         properties = self._pipeline.client_properties("target", "consumer")
         return TopicFollower(topic, self._target, properties, committed_only=True, starts=starts)
 
+    def _begun_behind_index(self, topic: TopicDescription) -> TopicFollower:
+        self._held.begin(self._behind_index())
+        return self._followed(topic, self._index.offsets)
+
     def _behind_index(self) -> dict[SourcePartition, InMemoryMapping]:
         """Mappings that continue the index: its coverage, and the ends of its runs, which stay on disk."""
         reader = self._index.reader
@@ -304,6 +307,9 @@ class LiveMappings:
         try:
             if self._anew:
                 self._read_anew(patience)
+            elif (anew := self._held.read_anew_to) and self._index.has_grown_to(anew):
+                log.info("the index has read what was read from the start of %s: it is gone on from", self._topic)
+                self._go_on_behind_index()
             for batch in self._follower.read_until(ends, patience):
                 self._note_lost()
                 for some in few_at_a_time(batch):
@@ -324,8 +330,16 @@ class LiveMappings:
                 start, end - 1, self._topic, partition,
             )  # fmt: skip
 
+    def _go_on_behind_index(self) -> None:
+        """Begins as a new mapper does: with all that the topic has deleted since, which is in the index alone."""
+        before, self._follower = self._follower, self._begun_behind_index(self._follower.topic)
+        before.close()
+
     def _read_anew(self, patience: float) -> None:
-        """Reads all mappings anew from the topic alone, in whatever order its partitions are read."""
+        """Reads all mappings anew from the topic alone, in whatever order its partitions are read.
+
+        That lasts until an index has read as far: what the topic has deleted is unknown until then.
+        """
         self._anew = True
         while found := self._read_from_the_start(patience):
             which = plural(len(found), "source partition")

@@ -85,6 +85,9 @@ class World:
         """As `LiveMappings` does."""
         self.access = IndexAccess(self.pipeline, *CLUSTERS, self.index.topic.id)
         self.held = InMemoryMappings(GROUP, mark_every=1)
+        self._begin_behind_index()
+
+    def _begin_behind_index(self) -> None:
         behind: dict[SourcePartition, InMemoryMapping] = {}
         if reader := self.access.reader:
             for source in reader.sources():
@@ -97,6 +100,8 @@ class World:
         if self.access.take_missed():
             self._anew()
         try:
+            if (anew := self.held.read_anew_to) and self.access.has_grown_to(anew):
+                self._begin_behind_index()
             self._read()
         except (LateRecord, NotInMemory):
             self._anew()

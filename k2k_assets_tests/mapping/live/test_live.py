@@ -326,6 +326,32 @@ def test_an_index_and_the_tail_after_it_are_one(
 
 
 @pytest.mark.spark
+def test_after_a_reading_from_the_start_the_index_is_gone_on_from_as_soon_as_it_has_read_as_far(
+    spark: SparkSession, copied: Callable[..., HandCopy], topic: str
+) -> None:
+    """The topic has deleted records since, of all partitions: what they mapped is in the index alone."""
+    copy = copied()
+    for partition in range(2):
+        copy.mapping(topic, (0, 10), [(0, 0, 10)], partition=partition)
+    update_index(spark, copy.pipeline, copy.source, copy.target)
+    mapping_topic = copy.pipeline.offset_mapping.topic
+    for p, end in end_offsets(copy.target.servers, mapping_topic).items():
+        delete_records(copy.target.servers, mapping_topic, p, end)
+    copy.mapping(topic, (10, 20), [(10, 10, 10)])
+    unknown = (-1, "unknown")
+    with live(copy) as mappings:
+        copy.mapping(topic, (8, 9), [(8, 30, 1)], generation=5)  # a position was set
+        mappings.catch_up([])
+        assert answers(of(mappings, topic, lowest=0), 3, 8) == [unknown, (30, "exact")], "from the topic alone"
+        update_index(spark, copy.pipeline, copy.source, copy.target)
+        copy.mapping(topic, (9, 12), [(9, 31, 3)], generation=5)
+        mappings._index._next_look = 0.0
+        mappings.catch_up([])
+        assert answers(of(mappings, topic, lowest=0), 3, 8, 11) == [(3, "exact"), (30, "exact"), (33, "exact")]
+        assert answers(of(mappings, topic, 1, lowest=0), 3) == [(3, "exact")], "of which no record came since"
+
+
+@pytest.mark.spark
 def test_what_an_index_whose_files_are_gone_had_is_read_from_the_topic(
     spark: SparkSession, copied: Callable[..., HandCopy], topic: str
 ) -> None:

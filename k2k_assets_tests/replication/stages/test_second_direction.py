@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.stops.reasons.unmarked_copies import UnmarkedCopies
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted, Where
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.pipeline.sections.bidirectional import Marker
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.support.brokers.kafka import read_all, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.both_ways import (
     MARKER,
     OneWay,
@@ -210,6 +213,35 @@ def test_a_pipeline_with_positions_that_becomes_bidirectional(pair: Pair) -> Non
     copy(once.pipeline)
     pair.assert_stopped(pair.back(), 0, 21)
     assert pair.values(once.source) == values
+
+
+@pytest.mark.parametrize(
+    ("said", "stops"),
+    [
+        pytest.param({"target_began": 3}, True, id="adopted from another tool"),
+        pytest.param({"position": 9, "marker": Marker("another", "cluster")}, True, id="another marker"),
+        pytest.param({"position": 9, "marker_changed": True}, True, id="another marker before"),
+        pytest.param({"position": 9}, False, id="the same marker"),
+        pytest.param({"marker": None}, False, id="nothing copied"),
+        pytest.param({"position": 9, "marker": None, "cluster": "third"}, False, id="third cluster"),
+        pytest.param({"position": 9, "marker": None, "target_topic_id": "former"}, False, id="former topic"),
+    ],
+)
+def test_which_commits_of_the_pipeline_back_count(pair: Pair, said: dict[str, Any], stops: bool) -> None:
+    back = pair.back()
+    write_some(back, pair.topic, "own", 3)
+    with both_clusters(back.pipeline) as (source, target):
+        topic_id, cluster = source.describe([pair.topic])[pair.topic].topic_id, target.cluster_id()
+    tp = TopicPartition(pair.topic, 0)
+    record = CommitRecord(
+        "any", cluster, tp, "commit", "theirs", 5, None, "id", pair.topic, topic_id, None, 1, 0, 1, 0,
+        began=5, marker=back.pipeline.marker,
+    )  # fmt: skip
+    record = replace(record, **said)
+    commits = create_topic(back.source, back.pipeline.coordination.commit.topic)
+    produce(back.source, commits, [(record.key_bytes(), record.value_bytes()), (b"?", b"?")])
+    assert (copy(back.pipeline).stopped != {}) == stops
+    assert len(pair.values(back.target)) == (0 if stops else 3)
 
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "not named"])

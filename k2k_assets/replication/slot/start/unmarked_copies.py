@@ -72,7 +72,7 @@ def unmarked_copies(
     back = {
         (record.target_topic, record.target_topic_id): record.pipeline
         for record in _commits_back(slot, unread, not commit_log.positions, source, keep_waiting)
-        if record.cluster == slot.target_cluster and _has_copies(record) and record.has_others_than(marker)
+        if record.cluster == slot.target_cluster and _tells_of_others(record, marker)
     }
     header, value = marker.of_echoes(slot.target_cluster)
     return {
@@ -95,8 +95,10 @@ def _is_new(record: CommitRecord | None, marker: Marker, always: bool) -> bool:
     return record.marker != marker and not (record.marker is None and always)
 
 
-def _has_copies(record: CommitRecord) -> bool:
-    return record.position != record.began or record.target_began is not None
+def _tells_of_others(record: CommitRecord, marker: Marker) -> bool:
+    """Whether a commit of the pipeline back tells of copies without a marker; those of another tool have none."""
+    has_copied = record.position != record.began
+    return record.target_began is not None or (has_copied and record.has_others_than(marker))
 
 
 def _commits_back(

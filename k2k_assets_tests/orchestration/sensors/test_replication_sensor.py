@@ -32,7 +32,7 @@ from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.status.records import commit_record
-from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
@@ -257,6 +257,39 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     assert len(of_one) == 1, "nothing has moved since"
     instance.end()
     wait_until(lambda: answer()[0] == 1, 60, "the sensor to ask for a run")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_topic_that_is_deleted_while_k2k_start_copies_it_fails_its_check(clusters: KafkaSandbox, place: Path) -> None:
+    source, name = clusters.source_servers, unique("deleted")
+    gone, stays = (create_topic(source, f"{name}.{each}") for each in ("gone", "stays"))
+    control = {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}}
+    ticks = Ticks(place, source, clusters.target_servers, [gone, stays], coordination=control)
+    key = ticks.names.topic_key(gone)
+
+    def told() -> list[dg.AssetCheckEvaluation]:
+        answer = ticks.tick()
+        assert isinstance(answer, dg.SensorResult)
+        for event in answer.asset_events:
+            ticks.instance.report_runless_asset_event(event)
+        return [event for event in answer.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+
+    def is_gone_synced() -> bool:
+        told()
+        return is_synced(ticks.instance, build_definitions(ticks.folder), key)
+
+    instance = Running(ticks.pipeline, 1)
+    produce(source, gone, [b"1"])
+    instance.await_copied(1)
+    wait_until(is_gone_synced, 60, "the sensor to report what is copied")
+    delete_topic(source, gone)
+    (failed,) = wait_until(lambda: [check for check in told() if not check.passed], 60, "the topic's check to fail")
+    assert failed.asset_key == key
+    assert "[source-deleted]" in (failed.description or "")
+    ticks.clock = FakeClock(time.time() + 86_400)  # whatever the budget of reports
+    assert not is_gone_synced()
+    instance.end()
 
 
 def test_a_look_that_stalls_is_not_the_silence_of_an_instance(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

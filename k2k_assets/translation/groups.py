@@ -171,12 +171,12 @@ class _Translation:
         return left
 
     def _left_to(self, source: TopicPartition, target: Target) -> int:
-        """Source offset after the last record that may lie in a target partition, including a gap in the coverage."""
+        """Source offset after the last record that may lie in a target partition, be it in a gap of the coverage."""
         lowest = min((committed.offset for _, committed in self._standing.get(source, ())), default=_BEYOND)
         mapping = self.map_of(source, lowest, _BEYOND)
         runs = mapping.runs.get(target, NO_RUNS)
         end = runs.source_end if len(runs) else 0
-        return next((start for start, _ in mapping.covered if start > end), end)
+        return max((start for start, _ in mapping.covered if start > end), default=end)
 
     def _has_read(self, name: str, source: TopicPartition, end: int) -> bool:
         """Whether a group has read a source partition up to an offset, or does not read its topic at all."""

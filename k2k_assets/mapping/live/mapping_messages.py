@@ -19,6 +19,10 @@ from k2k_assets.pipeline import Pipeline
 log = logging.getLogger("k2k.mapping")
 
 
+class UnreadableRecord(Refused):
+    """A mapping record cannot be read, and must not be passed over."""
+
+
 class MappingMessages:
     """Reads the mapping records that concern one pipeline.
 
@@ -44,7 +48,7 @@ class MappingMessages:
         """Reads messages as records.
 
         Raises:
-            Refused: A record cannot be read, and the policy says fail.
+            UnreadableRecord: A record cannot be read, and the policy says fail.
         """
         found: Records = defaultdict(list)
         for message in messages:
@@ -65,8 +69,8 @@ class MappingMessages:
         except ValueError as error:
             if self._fail:
                 if hint := foreign_hint(message.key(), message.topic(), "offsetMapping.topic"):
-                    raise Refused(f"{error}{hint}") from None
-                raise Refused(
+                    raise UnreadableRecord(f"{error}{hint}") from None
+                raise UnreadableRecord(
                     f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
                     "positions before it are unknown then"
                 ) from None

@@ -19,7 +19,7 @@ from k2k_assets.control.control_topics import ensure_control_topics
 from k2k_assets.core.errors import ClusterUnreachable, Refused
 from k2k_assets.core.home import index_directory
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.topic_follower import Replaced, TopicFollower
+from k2k_assets.kafka.topic_follower import Deleted, Replaced, TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
@@ -172,27 +172,30 @@ def test_an_unreadable_record_is_not_passed_over_by_trying_again(
                 mappings.catch_up([])
 
 
+@pytest.mark.parametrize("error", [ClusterUnreachable("in the middle"), Deleted("in the middle")])
 def test_a_reading_from_the_start_that_fails_begins_anew(
-    copied: Callable[..., HandCopy], topic: str, monkeypatch: pytest.MonkeyPatch
+    copied: Callable[..., HandCopy], topic: str, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    """A broker that is starting may say for a moment that there is no such topic."""
     copy = copied()
     copy.mapping(topic, (0, 5), [(0, 100, 5)], sequence=2)
     copy.mapping(topic, (5, 9), [(5, 105, 4)], sequence=3)
     with live(copy) as mappings:
         copy.mapping(topic, (0, 0), [], sequence=1)  # late: all records must be folded again
         real = TopicFollower.read_until
-        failing = [True]
+        failing = [True, True]  # where it is noticed that they must be, and when that is tried again
 
         def cut_off(self: TopicFollower, ends: Any, patience: float) -> Iterator[Any]:
             for batch in real(self, ends, patience):
                 yield batch
                 if failing and batch[0].topic() == copy.pipeline.offset_mapping.topic and batch[0].offset() == 0:
-                    failing.clear()
-                    raise ClusterUnreachable("in the middle")
+                    failing.pop()
+                    raise error
 
         monkeypatch.setattr(TopicFollower, "read_until", cut_off)
-        with pytest.raises(ClusterUnreachable, match="in the middle"):
-            mappings.catch_up([])
+        for _ in range(2):
+            with pytest.raises(type(error), match="in the middle"):
+                mappings.catch_up([])
         mappings.catch_up([])
         assert of(mappings, topic).covered == (Covered(0, 9),)
 

@@ -19,7 +19,7 @@ from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import Target
@@ -57,7 +57,8 @@ class OtherClusters:
         self._clock = clock
         self._next = float("-inf")
         self._passed_over = set(own)
-        self._commits: set[str] = set()
+        self._commits: dict[str, str] = {}  # the topic id that each was read under
+        self._unreadable: set[str] = set()
         self._reached: dict[TopicPartition, int] = {}
         self._into: dict[tuple[str, str], str] = {}
 
@@ -72,9 +73,11 @@ class OtherClusters:
         """
         if self._clock() < self._next:
             return
-        there = self._cluster.topics()
-        self._sort(there.keys() - self._passed_over - self._commits)
-        partitions = [TopicPartition(name, n) for name in self._commits & there.keys() for n in range(there[name])]
+        self._sort(self._cluster.topics().keys() - self._passed_over - self._commits.keys())
+        there = self._cluster.describe_async(self._commits, partly=True)()
+        for topic in there.values():
+            self._begin(topic)
+        partitions = [TopicPartition(topic.name, n) for topic in there.values() for n in range(topic.partitions)]
         ends = self._cluster.led_offsets(partitions, "latest").offsets
         behind = {tp: end for tp, end in ends.items() if self._reached.get(tp, 0) < end}
         if behind:
@@ -93,8 +96,15 @@ class OtherClusters:
         except K2KError as error:
             log.debug("whether more clusters are copied to the %s is not known: %s", self._cluster, error)
             return
-        self._commits |= {name for name in names if may_hold_commits(configs.get(name, {}))}
-        self._passed_over |= set(names) - self._commits
+        # Of the others nothing is told now: they are looked at again.
+        self._commits |= {name: "" for name, config in configs.items() if may_hold_commits(config)}
+        self._passed_over |= configs.keys() - self._commits.keys()
+
+    def _begin(self, topic: TopicDescription) -> None:
+        """Reads a topic from its start if it is another one than was read before."""
+        if self._commits[topic.name] != topic.topic_id:
+            self._commits[topic.name] = topic.topic_id
+            self._reached = {tp: offset for tp, offset in self._reached.items() if tp.topic != topic.name}
 
     def _read(self, ends: Mapping[TopicPartition, int], deadline: Deadline) -> None:
         """Reads all topics with one client; each by itself if one of them may not be read."""
@@ -103,9 +113,9 @@ class OtherClusters:
         except K2KError as error:
             topics = {tp.topic for tp in ends}
             if len(topics) == 1:
-                log.warning("which clusters %s tells of is not known: %s", *topics, error)
-                self._passed_over |= topics
-                self._commits -= topics
+                level = logging.DEBUG if topics <= self._unreadable else logging.WARNING
+                log.log(level, "which clusters %s tells of is not known: %s", *topics, error)
+                self._unreadable |= topics
                 return
             for topic in sorted(topics):
                 self._read({tp: end for tp, end in ends.items() if tp.topic == topic}, deadline)

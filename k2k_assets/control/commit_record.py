@@ -73,6 +73,7 @@ class _Value(wire.Value, frozen=True):
     dropped: int = 0
     producer: _Producer | None = None
     transport: str | None = None
+    source_was_cut: bool = False
     marker: tuple[str, str, str] | None = None
     marker_changed: bool = False
 
@@ -136,6 +137,8 @@ class CommitRecord:
             copies it next raises the epoch, so that nothing of the one before arrives late. None if there is none.
         transport: How they were brought: `batches`, or `records: ` with the reason why not by batches. None: by
             records, as the pipeline file says.
+        source_was_cut: Whether the source's log lost records that a copy had read, after an unclean election: groups
+            may have read them too.
         marker: The marker of the copies; None if they have none, and in records of releases that did not note it.
         marker_changed: Whether earlier copies of the partition have another marker, or none.
     """
@@ -168,6 +171,7 @@ class CommitRecord:
     dropped: int = 0
     producer: ProducerIdentity | None = None
     transport: str | None = None
+    source_was_cut: bool = False
     marker: Marker | None = None
     marker_changed: bool = False
     version: ClassVar[int] = VERSION

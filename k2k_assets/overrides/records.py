@@ -6,6 +6,7 @@ from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.positions import PositionUnreadable
+from k2k_assets.core.stops.reasons.source_log import SourceDiverged, SourceTruncated
 from k2k_assets.overrides.decide import Override, PartitionFacts
 from k2k_assets.overrides.request import Request
 from k2k_assets.pipeline import Pipeline
@@ -52,6 +53,7 @@ def commit_record(
         log_start=None if request.adopts is not None else _log_start(override),
         epoch_end=known.epoch_end if known else None,
         producer=record.producer if record else None,
+        source_was_cut=_source_was_cut(facts),
         marker=pipeline.marker,
         marker_changed=record is not None and record.has_others_than(pipeline.marker),
         overridden=Overridden(
@@ -63,6 +65,15 @@ def commit_record(
             stopped=_stopped(facts),
         ),
     )
+
+
+def _source_was_cut(facts: PartitionFacts) -> bool:
+    """Whether the log of today's source topic has lost records that were copied."""
+    record = facts.record
+    if record is None or facts.new_source:
+        return False
+    is_told = isinstance(record.reason, SourceDiverged | SourceTruncated)
+    return record.source_was_cut or is_told or facts.cut_off is not None or facts.end < record.position
 
 
 def _stopped(facts: PartitionFacts) -> StopReason | None:

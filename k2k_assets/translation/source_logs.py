@@ -9,18 +9,20 @@ The offsets tell nothing of it; leader epochs do (KIP-320). As long as the epoch
 record that was copied, the log has had no other leader, and nothing is asked. After an election the source's client
 asks the leader whether it still has that record.
 
-What a group has read is judged likewise, by the leader epoch of its own commit: a position set by hand, and what is
-copied from there on, say nothing of what was read before. All groups that stand in one epoch of a partition cost one
-question, and none as long as the epoch is that of today.
+Once a log was cut off, what a group has read is judged likewise, by the leader epoch of its own commit: a position set
+by hand, and what is copied from there on, say nothing of what was read before. All groups that stand in one epoch of
+such a partition cost one question, and none as long as the epoch is that of today. Elsewhere a group's epoch is not
+looked at: some clients (Sarama for Go) commit one that is long past.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.stops.reason import StopReason, render
@@ -117,6 +119,7 @@ class SourceLogs:
         partitions: Iterable[TopicPartition],
         copied: Mapping[TopicPartition, CopyEnd],
         groups: Iterable[GroupOffsets] = (),
+        cut_once: Collection[TopicPartition] = (),
     ) -> LogEnds:
         """The offset up to which each log is the one that was copied: its end, or where it was cut off since.
 
@@ -124,6 +127,8 @@ class SourceLogs:
             partitions: Partitions of the source.
             copied: How far each is copied: its newest commit record.
             groups: Commits of groups in them.
+            cut_once: Those whose logs have lost records that a copy had read (`CommitRecord.source_was_cut`): what
+                groups have read is judged there.
 
         Raises:
             ClusterUnreachable: No broker answers.
@@ -137,7 +142,8 @@ class SourceLogs:
             if (record := copied.get(tp)) and record.leader_epoch is not None and tp in epochs
             if epochs[tp] != record.leader_epoch
         }
-        of_groups = {of: min(position, ends[of.partition]) for of, position in _read_earlier(groups, epochs).items()}
+        judged = {tp: epochs[tp] for tp in cut_once if tp in epochs}
+        of_groups = {of: min(position, ends[of.partition]) for of, position in _read_earlier(groups, judged).items()}
         # An epoch that the log has not reached need not be asked for: nobody has read under it there.
         asked = {of: position for of, position in of_groups.items() if of.epoch < epochs[of.partition]}
         self._ask(asked | {of: max(position, asked.get(of, 0)) for of, position in of_copies.items()}, epochs)
@@ -192,8 +198,18 @@ class SourceLogs:
         return found
 
 
+def source_logs_cut(committed: Mapping[TopicPartition, CommitRecord]) -> set[TopicPartition]:
+    """Partitions whose logs have lost records that a copy had read, by their newest commit records."""
+    return {tp for tp, record in committed.items() if record.source_was_cut}
+
+
 def _read_earlier(groups: Iterable[GroupOffsets], epochs: Mapping[TopicPartition, int]) -> dict[_Epoch, int]:
-    """The highest position by partition and leader epoch, of commits in another epoch than that of today."""
+    """The highest position by partition and leader epoch, of commits in another epoch than that of today.
+
+    Args:
+        groups: The groups.
+        epochs: That of today, of the partitions that are looked at.
+    """
     highest: dict[tuple[TopicPartition, int], int] = {}
     for group in groups:
         for tp, (offset, _, epoch) in group.offsets.items():

@@ -10,6 +10,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation import source_logs
@@ -75,15 +76,30 @@ def test_what_groups_have_read_is_asked_once_for_each_leader_epoch(
             ]  # fmt: skip
             asked = Mock(side_effect=logs._validated)
             monkeypatch.setattr(logs, "_validated", asked)
-            assert logs.ends([at], copied, agreeing).read_to == {}
+            assert logs.ends([at], copied, agreeing, {at}).read_to == {}
             assert asked.call_count == 1
             for _ in range(2):
-                found = logs.ends([at], copied, [*agreeing, _standing(at, 7, 0), _standing(at, 9, 0)])
+                found = logs.ends([at], copied, [*agreeing, _standing(at, 7, 0), _standing(at, 9, 0)], {at})
                 assert (found.offsets, found.read_to) == ({at: 14}, {at: {0: 5}})
             assert asked.call_count == 2
             # Of an epoch that the log has not reached nothing was read there.
-            assert logs.ends([at], copied, [_standing(at, 3, epoch + 1)]).read_to == {at: {epoch + 1: NOT_KNOWN}}
-            assert logs.ends([at], {at: _Copied(5, 0)}, [_standing(at, 9, 0)]) == ({at: 14}, {}, {at: {0: 5}})
+            assert logs.ends([at], copied, [_standing(at, 3, epoch + 1)], {at}).read_to == {at: {epoch + 1: NOT_KNOWN}}
+            assert logs.ends([at], {at: _Copied(5, 0)}, [_standing(at, 9, 0)], {at}) == ({at: 14}, {}, {at: {0: 5}})
+
+
+def test_where_no_log_was_cut_off_groups_may_commit_an_epoch_that_is_long_past(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clients do, in good health: they keep the epoch with which they began."""
+    topic = create_topic(clusters.source_servers, unique("orders"))
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
+    at = TopicPartition(topic, 0)
+    produce(clusters.source_servers, topic, [b"%d" % n for n in range(9)], 0)
+    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
+        logs = SourceLogs(pipeline, source)
+        monkeypatch.setattr(logs, "_validated", Mock(side_effect=AssertionError))
+        monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets({at: 9}, {}), {at: 3}))
+        assert logs.ends([at], {at: _Copied(9, 3)}, [_standing(at, 9, 0)]).read_to == {}
 
 
 def _standing(at: TopicPartition, position: int, epoch: int | None) -> GroupOffsets:

@@ -42,6 +42,7 @@ class PartitionState:
         left_out: Records left out on purpose by this generation, including those in hand.
         bytes: Value bytes copied by this generation, including those in hand.
         runs: Runs written by this generation.
+        source_was_cut: See the commit record.
         marker_changed: Whether earlier copies have another marker than the pipeline has now, or none.
         first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
@@ -64,6 +65,7 @@ class PartitionState:
     dropped: list[DroppedRange] = field(default_factory=list)
     kept_to: int = 0
     producer: ProducerIdentity | None = None
+    source_was_cut: bool = False
     marker_changed: bool = False
     first_timestamp: int | None = None
 
@@ -77,6 +79,7 @@ class PartitionState:
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start, state.producer = record.log_start, record.producer
+        state.source_was_cut = record.source_was_cut
         state.marker_changed = record.has_others_than(slot.pipeline.marker)
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
@@ -172,6 +175,7 @@ def commit_record(
         dropped=state.left_out,
         producer=state.producer,
         transport=transport,
+        source_was_cut=state.source_was_cut,
         marker=slot.pipeline.marker,
         marker_changed=state.marker_changed,
     )

@@ -251,9 +251,9 @@ class _Translation:
                 for mapping, source, at in zip(maps, sources, positions, strict=True)
                 if mapping is not None
             ]
-            ends = self.copied.ends.get(target)
-            combined = _unknown(len(names)) if target in self.copied.offline_partitions else _not_replicated(len(names))
-            if self.other_way and any(mapping and self.other_way.concerns(mapping.source) for mapping in maps):
+            ends, combined = self.copied.ends.get(target), _not_replicated(len(names))
+            two_ways = self.other_way and any(mapping and self.other_way.concerns(mapping.source) for mapping in maps)
+            if two_ways or target in self.copied.offline_partitions:
                 combined = _unknown(len(names))
             elif feeds and ends:
                 combined = unknown_where(other_logs, combine(self._identified(target), feeds, ends.end))

@@ -48,6 +48,7 @@ def translated(
     unstable: Mapping[str, frozenset[TopicPartition]] | None = None,
     logs: Mapping[TopicPartition, int] | None = None,
     read_to: Mapping[TopicPartition, Mapping[int, int]] | None = None,
+    offline: Mapping[TopicPartition, str] | None = None,
 ) -> dict[str, list[Answer]]:
     offsets = {
         name: GroupOffsets(
@@ -63,6 +64,7 @@ def translated(
         {target.topic: "id" for target in ends},
         source_logs=logs,
         read_to=read_to or {},
+        offline_partitions=offline or {},
     )
     return translate_groups(offsets, lambda tp, low, high: maps[tp], routing, copied, "k2k_")
 
@@ -170,6 +172,15 @@ def test_what_was_left_out_of_a_partition_without_a_commit_is_not_passed_over() 
         waits = {**maps, A1: replace(maps[A1], covered=(), runs={})}
         waiting = translated({"g": {A0: 2}}, waits, SPREAD, {ALL0: Ends(0, 2)}, {A0: 2, A1: 5})
         assert brief(waiting) == {"g": [("all-0", *said[1:])]}
+
+
+def test_what_a_hidden_topic_has_left_in_a_shared_target_makes_positions_there_unknown() -> None:
+    """The ends of the target are known all the same; but nobody can tell how far the hidden topic was read."""
+    maps = {A0: partition_map(A0, 2, (ALL0, Run(0, 0, 2))), B0: partition_map(B0, 2, (ALL0, Run(0, 2, 2)))}
+    groups, ends = {"g": {A0: 2, B0: 2}}, {ALL0: Ends(0, 9)}
+    assert brief(translated(groups, maps, STATIC, ends)) == {"g": [("all-0", 9, "exact")]}
+    hidden = {ALL0: "h may not be seen"}
+    assert brief(translated(groups, maps, STATIC, ends, offline=hidden)) == {"g": [("all-0", -1, "unknown")]}
 
 
 def test_a_topic_of_which_all_commits_are_pending_is_read_too() -> None:

@@ -20,6 +20,7 @@ from k2k_assets.replication.plan import ControlPartitions
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 
+NOON = 1_700_000_000_000
 P0, P1, P2 = (TopicPartition("t", p) for p in range(3))
 
 
@@ -103,21 +104,21 @@ def test_a_time_is_noted_so_that_a_partition_that_is_added_begins_at_its_beginni
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first records may be older than the time, by their own clocks: and they came after copying began."""
-    harness = Harness(tmp_path, monkeypatch, "earliest", at=5)
-    harness.at_times = {(P0, 5): 70, (P2, 5): 80}
+    harness = Harness(tmp_path, monkeypatch, "earliest", at=NOON)
+    harness.at_times = {(P0, NOON): 70, (P2, NOON): 80}
     assert harness.begin(offline_partitions=[P1]) == {P0: 70, P1: END_UNKNOWN}
-    harness.at_times[P0, 5] = 75
+    harness.at_times[P0, NOON] = 75
     assert harness.begin() == {P0: 75, P1: 100}, "nobody had begun: the file may have been given another time"
     assert harness.begin(offline_partitions=[P1]) == {P0: 75, P1: END_UNKNOWN}
-    harness.at_times[P0, 5] = 90
+    harness.at_times[P0, NOON] = 90
     harness.partitions = 3
     assert harness.begin({P0}) == {P0: 75, P1: END_UNKNOWN}
     harness.begin({P0, P1})
     assert harness.begin({P0, P1}) == {}
-    harness = Harness(tmp_path, monkeypatch, "earliest", at=5)
-    harness.at_times = {(P0, 5): 70}
+    harness = Harness(tmp_path, monkeypatch, "earliest", at=NOON)
+    harness.at_times = {(P0, NOON): 70}
     assert harness.begin(appeared={"t"}) == {P0: 70, P1: 100}, "a time counts for a topic that appears, too"
-    assert Harness(tmp_path, monkeypatch, "earliest", at=5).begin(all_is_known=False) == {}
+    assert Harness(tmp_path, monkeypatch, "earliest", at=NOON).begin(all_is_known=False) == {}
 
 
 @pytest.mark.parametrize("offline_partitions", [[P1], [P0, P1]])

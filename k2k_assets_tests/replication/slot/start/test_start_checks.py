@@ -25,6 +25,7 @@ from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 from k2k_assets_tests.support.memory.plans import COMMIT_TOPIC_ID, GENERATION, commit_record, slot_plan
 
+NOON = 1_700_000_000_000
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OTHER = TopicPartition("u", 0)
 
@@ -125,15 +126,15 @@ def test_a_time_that_the_driver_has_noted_counts_and_not_what_is_there_by_now(
     tmp_path: Path, noted: int | None, expected: int
 ) -> None:
     """Without a note the partition was added since: its first records may be older than the time."""
-    plan = not_noted(slot(tmp_path, P0, start=5), noted)
-    starts = resolve(plan, at_times={(P0, 5): 99})
+    plan = not_noted(slot(tmp_path, P0, start=NOON), noted)
+    starts = resolve(plan, at_times={(P0, NOON): 99})
     assert positions(starts) == {P0: expected}
     assert not starts.stopped
 
 
 @pytest.mark.parametrize("log", [CommitLog(passed_over=True), CommitLog(is_whole=False)], ids=["unreadable", "in part"])
 def test_what_may_have_a_position_that_was_not_read_does_not_begin_at_a_time(tmp_path: Path, log: CommitLog) -> None:
-    assert positions(resolve(not_noted(slot(tmp_path, P0, start=5)), log, at_times={(P0, 5): 99})) == {P0: 40}
+    assert positions(resolve(not_noted(slot(tmp_path, P0, start=NOON)), log, at_times={(P0, NOON): 99})) == {P0: 40}
 
 
 @pytest.mark.parametrize("offset", [39, 141])
@@ -146,8 +147,8 @@ def test_a_given_offset_that_the_log_does_not_have_stops_the_topic(tmp_path: Pat
 
 
 def test_a_partition_without_a_leader_waits_for_its_given_time(tmp_path: Path) -> None:
-    plan = not_noted(slot(tmp_path, P0, P1, start=5))
-    starts = resolve(plan, at_times={(P0, 5): 44}, source_offline={P1})
+    plan = not_noted(slot(tmp_path, P0, P1, start=NOON))
+    starts = resolve(plan, at_times={(P0, NOON): 44}, source_offline={P1})
     assert positions(starts) == {P0: 44}
     assert starts.offline_partitions.keys() == {P1}
 

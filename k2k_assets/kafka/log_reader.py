@@ -1,4 +1,4 @@
-"""Reads a topic of the target to its end, in bounded time."""
+"""Reads a topic to its end, in bounded time."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ class NotReadToTheEnd(Exception):
 
 
 class LogReader:
-    """Reads partitions of a topic on the target; replaces its client when that one fails.
+    """Reads partitions of a topic; replaces its client when that one fails.
 
     Args:
         properties: Consumer settings, librdkafka names.
         starts: The offsets to start at, by partition.
         committed_only: Whether to read committed records only.
         follow: Whether the reader stays open to follow the log; then its fetches wait longer at the broker.
+        role: Names the cluster in errors.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class LogReader:
         starts: Mapping[TopicPartition, int],
         committed_only: bool,
         follow: bool = False,
+        role: str = "target",
     ) -> None:
         # If a partition ends with markers, its end shows only when a fetch returns empty, after `fetch.wait.max.ms`.
         wait = {"fetch.wait.max.ms": 100 if follow else 10}
@@ -62,6 +64,7 @@ class LogReader:
         self._settings = {**_SETTINGS, **isolation, **wait}
         self._reached = dict(starts)
         self._properties = properties
+        self._role = role
         self._consumer = self._client()
         self._is_doubtful = False
         self._renewed = float("-inf")
@@ -94,7 +97,7 @@ class LogReader:
         """Returns the records that have arrived; waits up to `timeout` seconds for one if there are none.
 
         Raises:
-            ClusterUnreachable: The target refuses the read.
+            ClusterUnreachable: The cluster refuses the read.
         """
         if self._is_doubtful and not self._goes_on_with_another(timeout):
             return []
@@ -166,7 +169,7 @@ class LogReader:
         return True
 
     def _failed(self, error: KafkaError) -> ClusterUnreachable:
-        return clients.unreachable("target", self._properties, error.str())
+        return clients.unreachable(self._role, self._properties, error.str())
 
     def _advance(self, topic: str, partition: int, offset: int) -> None:
         tp = TopicPartition(topic, partition)

@@ -53,6 +53,13 @@ def test_nothing_advances_with_an_error_and_another_client_goes_on(monkeypatch: 
     assert clients_of_it == [{P: 5, Q: 3}] * 2
 
 
+def test_an_error_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, [[_message(0, 3, KafkaError.OFFSET_OUT_OF_RANGE)]])
+    reader = LogReader({"bootstrap.servers": "b"}, {P: 5}, committed_only=True, role="source")
+    with pytest.raises(ClusterUnreachable, match="the source cluster at b"):
+        reader.poll(0)
+
+
 def test_one_error_after_the_other_makes_no_client_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RENEW_SECONDS", 0.2)
     clients_of_it = played(monkeypatch, [[_message(0, 3, KafkaError.OFFSET_OUT_OF_RANGE)] for _ in range(3)])

@@ -140,7 +140,7 @@ class CommitRecord:
         source_was_cut: Whether the source's log lost records that a copy had read, after an unclean election: groups
             may have read them too.
         marker: The marker of the copies; None if they have none, and in records of releases that did not note it.
-        marker_changed: Whether earlier copies of the partition have another marker, or none.
+        marker_changed: Whether earlier copies of the partition in the target topic have another marker, or none.
     """
 
     group: str
@@ -181,9 +181,29 @@ class CommitRecord:
         """Generation and sequence: the newest record of a key has the highest, whatever its offset."""
         return self.generation, self.sequence
 
-    def has_others_than(self, marker: Marker | None) -> bool:
-        """Whether copies that this pipeline has made may have another marker, or none."""
-        return self.marker_changed or self.marker != marker
+    def is_under(self, marker: Marker | None, always: bool) -> bool:
+        """Whether it was written under a marker.
+
+        Args:
+            marker: The marker.
+            always: Whether the group has copied under no other one: older releases did not note it here.
+        """
+        return self.marker == marker or (self.marker is None and always)
+
+    def has_others_than(self, marker: Marker | None, always: bool) -> bool:
+        """Whether copies in the target topic may have another marker, or none; the arguments as for `is_under`."""
+        return self.marker_changed or (self._has_copied and not self.is_under(marker, always))
+
+    @property
+    def _has_copied(self) -> bool:
+        """Whether copies may be in the target topic. An override may have gone back to where they begin."""
+        before = self.overridden
+        went_back = (
+            before is not None
+            and before.target_topic_id == self.target_topic_id
+            and before.position not in (None, self.position)
+        )
+        return self.position != self.began or went_back
 
     @property
     def form(self) -> str:

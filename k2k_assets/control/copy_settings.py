@@ -7,7 +7,7 @@ fingerprint. So checks judge a copy by the settings of its own time, even after 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -131,6 +131,16 @@ class CopySettings:
     def facets(self, topic: str) -> frozenset[Facet]:
         """The facets of a source topic's records whose schema ids were mapped."""
         return facets_of(self.schemas, topic)
+
+
+def all_marked(noted: Collection[Mapping[str, Any]], marker: Marker | None) -> bool:
+    """Whether a group has copied under no other marker.
+
+    Args:
+        noted: All settings under which it has copied, as documents. Without any nobody knows.
+        marker: The marker; None for none.
+    """
+    return bool(noted) and all(Marker.parse(document.get("marker")) == marker for document in noted)
 
 
 def _rules(found: object) -> tuple[FacetRule, ...] | None:

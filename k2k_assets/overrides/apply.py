@@ -20,6 +20,7 @@ from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.assignment_writing import new_instance
 from k2k_assets.control.commit_log import CommitLog, now_ms, read_commit_log
 from k2k_assets.control.control_topics import ensure_control_topics
+from k2k_assets.control.copy_settings import all_marked
 from k2k_assets.control.partitions import commit_partition, mapping_partition
 from k2k_assets.control.stop_notes import note_key
 from k2k_assets.control.traces import ensure_new_group, mapped_so_far
@@ -218,8 +219,9 @@ class _Writer:
         # permitted to see their topic.
         found = self._target.describe_async([commits, mappings], partly=not pipeline.features.offset_mapping)()
         counts = {name: topic.partitions for name, topic in found.items()}
+        marked_always = all_marked(self._tail.state.settings.values(), pipeline.marker)
         for one in decided:
-            record = commit_record(one, pipeline, cluster, request, self._generation, time)
+            record = commit_record(one, pipeline, cluster, request, self._generation, time, marked_always)
             key = record.key_bytes()
             partition = commit_partition(pipeline, key, counts[commits])
             self._sink.write_control(commits, partition, key, record.value_bytes())

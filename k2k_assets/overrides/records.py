@@ -13,7 +13,13 @@ from k2k_assets.pipeline import Pipeline
 
 
 def commit_record(
-    override: Override, pipeline: Pipeline, cluster: str, request: Request, generation: int, time: int
+    override: Override,
+    pipeline: Pipeline,
+    cluster: str,
+    request: Request,
+    generation: int,
+    time: int,
+    marked_always: bool = False,
 ) -> CommitRecord:
     """Makes the commit record of an override.
 
@@ -24,6 +30,7 @@ def commit_record(
         request: Says who asks and why.
         generation: Generation of the instance that writes the record.
         time: Milliseconds since the epoch, UTC.
+        marked_always: Whether the group has copied under no other marker than the present one.
     """
     facts, record = override.facts, override.facts.record
     assert facts.target_topic_id is not None
@@ -55,7 +62,11 @@ def commit_record(
         producer=record.producer if record else None,
         source_was_cut=_source_was_cut(facts),
         marker=pipeline.marker,
-        marker_changed=record is not None and record.has_others_than(pipeline.marker),
+        marker_changed=(
+            record is not None
+            and record.target_topic_id == facts.target_topic_id
+            and record.has_others_than(pipeline.marker, marked_always)
+        ),
         overridden=Overridden(
             by=request.by,
             why=request.why,

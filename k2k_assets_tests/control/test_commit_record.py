@@ -18,6 +18,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.bidirectional import Marker
 from k2k_assets_tests.support.memory.plans import commit_record
 
 REASONS = [kind.example() for kind in ALL.values()]
@@ -42,6 +43,28 @@ RECORD = commit_record(TopicPartition("orders", 0), 1234, leader_epoch=None, tar
 
 def changed(**fields: Any) -> bytes:
     return json.dumps({**json.loads(RECORD.value_bytes()), **fields}).encode()
+
+
+NEW = Marker("m", "cluster")
+
+
+@pytest.mark.parametrize(
+    ("said", "always", "others"),
+    [
+        ({"marker": NEW}, False, False),
+        ({}, False, True),
+        ({}, True, False),
+        ({"marker": Marker("former", "cluster")}, True, True),
+        ({"position": 7}, False, False),
+        ({"marker": NEW, "marker_changed": True}, True, True),
+        # Somebody has gone back to where it began, in the same target topic, or in another one.
+        ({"position": 7, "overridden": Overridden("me", None, 1234, "s-orders", "t-orders", None)}, False, True),
+        ({"position": 7, "overridden": Overridden("me", None, 1234, "s-orders", "former", None)}, False, False),
+        ({"position": 7, "overridden": Overridden("me", None, None, None, None, None)}, False, False),
+    ],
+)
+def test_copies_that_may_have_another_marker(said: dict[str, Any], always: bool, others: bool) -> None:
+    assert replace(RECORD, **said).has_others_than(NEW, always) == others
 
 
 @given(records)

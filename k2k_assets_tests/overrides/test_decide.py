@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from k2k_assets.overrides.decide import (
 )
 from k2k_assets.overrides.records import commit_record, mapping_record
 from k2k_assets.overrides.request import Request, Wanted, Where
+from k2k_assets.pipeline.sections.bidirectional import Marker
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory import plans
@@ -201,6 +204,18 @@ def test_a_new_target_topic_is_gone_on_into(tmp_path: Path) -> None:
     assert (record.target_topic_id, record.position, record.leader_epoch) == ("t-new", 100, 3)
     assert record.target_end == 5, "what comes into it from now on from others is noticed"
     assert mapping is None
+
+
+@pytest.mark.parametrize("now", ["t-t", "t-new"])
+def test_copies_under_a_former_marker_stay_behind_in_their_target_topic(tmp_path: Path, now: str) -> None:
+    marked = plans.commit_record(P0, 100, began=50, marker=Marker("m", "cluster"))
+    one = decide_override(facts(record=marked, target_topic_id=now, target_end=5), 50, request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert record.marker_changed == (now == "t-t")
+    slot = plans.slot_plan(make_pipeline(tmp_path, "a:1", "b:1", ["t"]), {P0: 130})
+    plan = plans.partition_plan(P0)
+    assert PartitionState.of(slot, plan, marked).marker_changed
+    assert not PartitionState.of(slot, replace(plan, target_topic_id="t-new"), marked).marker_changed
 
 
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:

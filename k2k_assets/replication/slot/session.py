@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import CommitLog, read_commit_log
+from k2k_assets.control.copy_settings import all_marked
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.log_fields import about
@@ -166,15 +167,16 @@ class Session:
         ensure_newest(self._plan, self._slot_claims.partitions, commit_log, self._tail.state)
         self._memory.sequence = max(self._memory.sequence, last_sequence(self._plan, commit_log))
         elsewhere = {plan.source for plan in self._plan.partitions} - set(self._slot_claims.partitions)
+        marked_always = all_marked(self._tail.state.settings.values(), self._pipeline.marker)
         starts = resolve_starts(  # 4
             self._plan,
             elsewhere.union(self._memory.stopped.reasons, self._paused.begin(self._slot_claims.partitions)),
             commit_log,
             self._source_cluster,
             self._target_cluster,
+            marked_always,
         )
-        noted = self._tail.state.settings.values()
-        begun = self._plan, starts.states.values(), commit_log, noted
+        begun = self._plan, starts.states.values(), commit_log, marked_always
         starts.stop(unmarked_copies(*begun, self._source_cluster, self._wait_for_others))
         starts.stop(self._hanging_transactions.stopped(starts.states.values(), self._wait_for_others))
         for tp, reason in starts.stopped.items():

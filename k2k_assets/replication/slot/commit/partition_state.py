@@ -43,7 +43,8 @@ class PartitionState:
         bytes: Value bytes copied by this generation, including those in hand.
         runs: Runs written by this generation.
         source_was_cut: See the commit record.
-        marker_changed: Whether earlier copies have another marker than the pipeline has now, or none.
+        marker_changed: Whether earlier copies in the target topic have another marker than the pipeline has now, or
+            none.
         first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
 
@@ -70,19 +71,27 @@ class PartitionState:
     first_timestamp: int | None = None
 
     @classmethod
-    def of(cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> PartitionState:
+    def of(
+        cls, slot: SlotPlan, plan: PartitionPlan, record: CommitRecord, marked_always: bool = False
+    ) -> PartitionState:
         """Makes the state from a commit record.
 
         The record's target end is ignored if the target topic is another one now, or if several source partitions feed
         the target partition.
+
+        Args:
+            slot: The slot.
+            plan: The partition, and its target.
+            record: Its newest commit record.
+            marked_always: Whether the group has copied under no other marker than the present one.
         """
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start, state.producer = record.log_start, record.producer
         state.source_was_cut = record.source_was_cut
-        state.marker_changed = record.has_others_than(slot.pipeline.marker)
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
+            state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:

@@ -57,7 +57,12 @@ class Starts:
 
 
 def resolve_starts(
-    slot: SlotPlan, leave_out: Collection[TopicPartition], log: CommitLog, source: Cluster, target: Cluster
+    slot: SlotPlan,
+    leave_out: Collection[TopicPartition],
+    log: CommitLog,
+    source: Cluster,
+    target: Cluster,
+    marked_always: bool = False,
 ) -> Starts:
     """Resolves the position of each partition of a slot from the commit log, and checks it against both clusters.
 
@@ -67,6 +72,7 @@ def resolve_starts(
         log: The commit log.
         source: The source cluster.
         target: The target cluster.
+        marked_always: As in `PartitionState.of`.
     """
     starts = Starts()
     plans = [plan for plan in slot.partitions if plan.source not in leave_out]
@@ -109,7 +115,7 @@ def resolve_starts(
             starts.stopped[plan.source] = PositionsLost(plan.source, commit_topic)
             continue
         state = (
-            PartitionState.of(slot, plan, record)
+            PartitionState.of(slot, plan, record, marked_always)
             if record
             else _first_state(slot, plan, low, given.get(plan.source), log.tells_all)
         )

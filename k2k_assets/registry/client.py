@@ -41,6 +41,8 @@ _NOT_LET_IN = (401, 403)
 _TLS_REFUSALS = ("CERTIFICATE", "ALERT", "WRONG_VERSION_NUMBER")
 # What a server says over TLS that is not well itself: that passes.
 _TLS_TROUBLE = "ALERT_INTERNAL_ERROR"
+# What stands before a registry says so of all that it is asked for: to believe it would lose versions, or stop topics.
+_NO_CODE = ". Without an error code that is no registry's own word: is its address right, and is it up behind it?"
 # A property that registries set themselves, to the number of the version.
 _VERSION_PROPERTY = "confluent:version"
 # Of who gives out tokens (RFC 6749).
@@ -172,7 +174,8 @@ class ConfluentRegistry:
             if status in _NOT_LET_IN:
                 words = f"refuses the login or the request ({status}): {_message(error)}"
                 raise self._refusal(words, may_pass=True) from None
-            raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_message(error)}") from None
+            doubt = "" if _is_of_registry(error) else _NO_CODE
+            raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_message(error)}{doubt}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             if why := _why_not_let_in(error):
                 raise self._refusal(why) from None

@@ -18,15 +18,15 @@ class SchemaDigest(NamedTuple):
 
     Attributes:
         text: Of what it says.
-        contract: Of its rules, with the metadata that they go by; empty if there are none.
+        contract: Of each word of its rules, and of the metadata that they go by (`Schema.contract`).
     """
 
     text: str
-    contract: str
+    contract: frozenset[str] = frozenset()
 
     def is_kept_by(self, copy: SchemaDigest) -> bool:
-        """Whether a copy's schema is the same. A target may have rules of its own for one that has none."""
-        return self.text == copy.text and self.contract in ("", copy.contract)
+        """Whether a copy's schema is the same, with at least these rules: a target may have more of its own."""
+        return self.text == copy.text and self.contract <= copy.contract
 
 
 def schema_digest(registry: Registry, schema_id: int) -> SchemaDigest:
@@ -40,18 +40,25 @@ def schema_digest(registry: Registry, schema_id: int) -> SchemaDigest:
         SchemaNotFound: The registry does not have it.
         RegistryUnreachable: It does not answer.
     """
-    contracts: list[str] = []
-    text = _digest(registry, registry.schema(schema_id), contracts)
-    return SchemaDigest(text, digest(json.dumps(contracts)) if any(contracts) else "")
+    contract: set[str] = set()
+    text = _digest(registry, registry.schema(schema_id), contract)
+    return SchemaDigest(text, frozenset(contract))
 
 
-def _digest(registry: Registry, schema: Schema, contracts: list[str]) -> str:
-    """Of the text; adds the contracts on the way."""
-    contracts.append(schema.contract)
+def _digest(registry: Registry, schema: Schema, contract: set[str], at: str = "") -> str:
+    """Of the text; adds the contracts on the way.
+
+    Args:
+        registry: Where it is.
+        schema: The schema.
+        contract: Gets the digests of their words.
+        at: The names by which what is referred to is come to.
+    """
+    contract.update(digest(f"{at}{word}") for word in schema.contract)
     words = [schema.kind, _canonical(schema)]
     for reference in sorted(schema.references):
         other = registry.version(reference.subject, reference.version)
-        words += [reference.name, _digest(registry, other, contracts)]
+        words += [reference.name, _digest(registry, other, contract, f"{at}{reference.name}:")]
     return digest(json.dumps(words))
 
 

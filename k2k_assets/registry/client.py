@@ -238,9 +238,11 @@ def _to_client(schema: Schema) -> ClientSchema:
 
 
 def _as_text(given: Metadata | RuleSet | None) -> str:
-    """The same text for the same metadata or rules, whichever registry gives them; empty if there are none."""
-    found = _without_defaults(given.to_dict()) if given else {}
-    return json.dumps(found, sort_keys=True) if found else ""
+    """The same text for the same metadata or rules, whichever registry gives them; empty if it says nothing of any."""
+    said = given.to_dict() if given else {}
+    found = _without_defaults(said)
+    is_said = given is not None and _VERSION_PROPERTY not in (said.get("properties") or {})
+    return json.dumps(found, sort_keys=True) if found or is_said else ""
 
 
 def _without_defaults(given: Any) -> Any:

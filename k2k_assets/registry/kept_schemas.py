@@ -26,7 +26,7 @@ class KeptSchemas:
         self._target_topic = target_topic
 
     def digest(self, source: Registry, schema_id: int) -> SchemaDigest:
-        """As `schema_digest` of what the target has for a schema; of the schema itself if it has none.
+        """As `schema_digest`, but of the text that the target has for a schema, if it has one.
 
         Args:
             source: The source's registry.
@@ -36,15 +36,14 @@ class KeptSchemas:
             SchemaNotFound: The source's registry does not have it.
             RegistryUnreachable: A registry does not answer.
         """
-        schema = source.schema(schema_id)
+        own, schema = schema_digest(source, schema_id), source.schema(schema_id)
         for subject in self._subjects(source.places(schema_id)):
             try:
-                return schema_digest(
-                    self._target, self._target.id_of(subject, self._with_target_references(source, schema))
-                )
+                kept = _looked_up(self._target.id_of, subject, self._with_target_references(source, schema))
+                return own._replace(text=schema_digest(self._target, kept).text)
             except SchemaNotFound:
                 continue
-        return schema_digest(source, schema_id)
+        return own
 
     def _subjects(self, places: Iterable[SubjectVersion]) -> Iterator[str]:
         """Where the target may have it: `orders-value` and `orders-shop.Order` are under its topic's name there."""
@@ -57,10 +56,22 @@ class KeptSchemas:
     def _with_target_references(self, source: Registry, schema: Schema) -> Schema:
         references = tuple(
             each._replace(
-                version=self._target.version_of(
-                    each.subject, self._with_target_references(source, source.version(each.subject, each.version))
+                version=_looked_up(
+                    self._target.version_of,
+                    each.subject,
+                    self._with_target_references(source, source.version(each.subject, each.version)),
                 )
             )
             for each in schema.references
         )
         return replace(schema, references=references)
+
+
+def _looked_up(look_up: Callable[[str, Schema], int], subject: str, schema: Schema) -> int:
+    """As the target has it: with metadata and rules, else without them."""
+    try:
+        return look_up(subject, schema)
+    except SchemaNotFound:
+        if schema == schema.bare:
+            raise
+    return look_up(subject, schema.bare)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.sections.schema_mapping import Facet
@@ -24,8 +25,12 @@ from k2k_assets.registry.subjects import best_place, may_be_of, target_subject
 
 log = logging.getLogger("k2k.registry")
 
+T = TypeVar("T")
+
 # Other topics of the slot wait meanwhile.
 _SECONDS = 5.0
+# Of several nodes of a registry, those that follow know a new schema some moments later.
+_PAUSES_AFTER_REGISTERING = (0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class SchemaIds:
             raise SchemaRefused(subject, f"{schema.kind} is not among schemaMapping.supportedTypes")
         if at is not None:
             self._register_earlier(at.subject, at.version, subject)
-        target_id = self._register(subject, self._with_target_references(schema))
+        target_id, _ = self._register(subject, self._with_target_references(schema))
         log.info(
             "%s of %s: schema %d of the source is %d on the target, subject %s",
             place.facet,
@@ -121,16 +126,47 @@ class SchemaIds:
         )
         return target_id
 
-    def _register(self, subject: str, schema: Schema) -> int:
-        """Registers a schema, and looks whether the target keeps its metadata and rules: not every registry does."""
-        target_id = self._target.register(subject, schema)
-        if schema.metadata or schema.rules:
-            kept = self._target.schema(target_id)
-            if schema.contract != kept.contract:
-                raise SchemaRefused(subject, f"it is kept as schema {target_id} with other rules or metadata, or none")
-            if schema.metadata != kept.metadata:
-                log.warning("subject %s: the target keeps schema %d without its metadata", subject, target_id)
-        return target_id
+    def _register(self, subject: str, schema: Schema) -> tuple[int, Schema]:
+        """Registers a schema, and looks whether the target keeps its metadata and rules: not every registry does.
+
+        Returns:
+            The target's id, and what was registered: without metadata, where the target takes none and no rule goes
+            by them.
+        """
+        if schema == schema.bare:
+            return self._target.register(subject, schema), schema
+        try:
+            target_id = self._target.register(subject, schema)
+        except SchemaRefused as refused:
+            if schema.contract:
+                raise
+            target_id = self._target.register(subject, schema.bare)
+            log.warning("subject %s: schema %d is used without its metadata: %s", subject, target_id, refused.words)
+            return target_id, schema.bare
+        kept = self._once_known(lambda: self._target.schema(target_id))
+        if not schema.contract <= kept.contract:
+            raise SchemaRefused(subject, f"it is kept as schema {target_id} with other rules or metadata, or none")
+        if kept.contract and not schema.contract:
+            log.warning("subject %s: the target gives schema %d rules of its own", subject, target_id)
+        if (schema.metadata or "{}") != (kept.metadata or "{}"):
+            log.warning("subject %s: the target keeps schema %d with other metadata, or none", subject, target_id)
+        return target_id, schema
+
+    def _once_known(self, ask: Callable[[], T]) -> T:
+        """Asks the target for what was just registered there.
+
+        Raises:
+            RegistryUnreachable: It does not know it yet.
+        """
+        for pause in _PAUSES_AFTER_REGISTERING:
+            try:
+                return ask()
+            except SchemaNotFound:
+                time.sleep(pause)
+        try:
+            return ask()
+        except SchemaNotFound as error:
+            raise RegistryUnreachable(f"{error}. It was registered there a moment ago: it is asked for again") from None
 
     def _register_earlier(self, source_subject: str, version: int, subject: str) -> None:
         for number in self._source.versions(source_subject):
@@ -157,8 +193,9 @@ class SchemaIds:
         """What a schema refers to is registered first, under its own subject."""
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
         self._register_earlier(reference.subject, reference.version, reference.subject)
-        self._register(reference.subject, schema)
-        return reference._replace(version=self._target.version_of(reference.subject, schema))
+        _, registered = self._register(reference.subject, schema)
+        version = self._once_known(lambda: self._target.version_of(reference.subject, registered))
+        return reference._replace(version=version)
 
 
 class _Announced:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from k2k_assets.core.errors import ClusterUnreachable, NotAllowed
@@ -31,8 +32,9 @@ class Schema:
         kind: `AVRO`, `JSON` or `PROTOBUF`.
         text: As the registry gives it.
         references: What it refers to.
-        metadata: Tags and properties, as JSON with sorted keys; empty if there are none.
-        rules: By which clients validate, encrypt or migrate records, as such JSON. They may go by the tags.
+        metadata: Tags and properties, as JSON with sorted keys; empty if nothing is said of any. `{}` says that there
+            are none: of nothing said, registries make what the version before has.
+        rules: By which clients validate, encrypt or migrate records, as such JSON. They may go by the metadata.
     """
 
     kind: str
@@ -42,9 +44,24 @@ class Schema:
     rules: str = ""
 
     @property
-    def contract(self) -> str:
-        """What decides beside the text what readers make of a record: rules and the tags they go by; empty if none."""
-        return f"{self.rules}{self.metadata}" if self.rules else ""
+    def contract(self) -> frozenset[str]:
+        """What decides beside the text what readers make of a record, word by word; empty if there are no rules.
+
+        Each rule, each tag, and the name of each property: a rule may look into one, whose value each side may choose.
+        """
+        rules = json.loads(self.rules or "{}")
+        if not rules:
+            return frozenset()
+        metadata = json.loads(self.metadata or "{}")
+        words: list[tuple[str, str, object]] = [(kind, "", rule) for kind, some in rules.items() for rule in some]
+        words += [("tag", path, tag) for path, tags in metadata.get("tags", {}).items() for tag in tags]
+        words += [("property", name, "") for name in metadata.get("properties", {})]
+        return frozenset(json.dumps(word, sort_keys=True) for word in words)
+
+    @property
+    def bare(self) -> Schema:
+        """The same without a word of metadata and rules."""
+        return replace(self, metadata="", rules="")
 
 
 class SubjectVersion(NamedTuple):

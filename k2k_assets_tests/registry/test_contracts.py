@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.registry import schema_ids
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
-from k2k_assets.registry.schemas import SchemaRefused
+from k2k_assets.registry.schemas import RegistryUnreachable, SchemaRefused
 
 VALUES = TopicFacet("orders", "copy.orders", "value")
 TEXT = '{"type": "record", "name": "o", "fields": [{"name": "mail", "type": "string"}]}'
@@ -30,28 +31,51 @@ METADATA = {"tags": {"o.mail": ["PII"]}, "properties": {"owner": "shop"}}
 class ContractRegistry:
     """A registry over HTTP, as far as copying needs it, in which metadata and rules belong to a schema.
 
+    As in Confluent's, a version of which nothing is said gets those of the version before.
+
     Attributes:
         first_id: Of the first schema.
         keeps: Which parts it keeps of what it is given.
+        unknown: A part whose name it refuses.
+        more: What its owner adds to each schema's metadata and rules.
+        behind: How often it answers with a node that does not know the newest schema yet.
     """
 
     first_id: int
     keeps: tuple[str, ...] = ("schema", "schemaType", "references", "metadata", "ruleSet")
+    unknown: str = ""
+    more: dict[str, dict[str, Any]] = field(default_factory=dict)
+    behind: int = 0
     subjects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ids: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
 
     def add(self, subject: str, given: dict[str, Any]) -> int:
-        document = {name: value for name, value in given.items() if name in self.keeps and value}
+        document = {name: value for name, value in given.items() if name in self.keeps and value is not None}
         versions = self.subjects.setdefault(subject, [])
+        if document not in versions:
+            document = self._with_more({**_contract_of(versions), **document})
         if document not in versions:
             versions.append(document)
         if document not in self.ids:
             self.ids.append(document)
         return self.first_id + self.ids.index(document)
 
+    def _with_more(self, document: dict[str, Any]) -> dict[str, Any]:
+        merged = {name: {**document.get(name, {})} for name in self.more}
+        for name, fields in self.more.items():
+            for key, more in fields.items():
+                before = merged[name].get(key)
+                merged[name][key] = [*(before or []), *more] if isinstance(more, list) else {**(before or {}), **more}
+        return {**document, **merged}
+
     def answer(self, method: str, path: str, given: dict[str, Any]) -> Any:
+        if self.unknown in given:
+            raise Refusal(422, 422, f"Unrecognized field: {self.unknown}")
         match [method, *path.partition("?")[0].strip("/").split("/")]:
+            case ["GET", "schemas", "ids", number] if self.behind:
+                self.behind -= 1
+                raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number]:
                 return self._shown(self.ids[int(number) - self.first_id])
             case ["GET", "schemas", "ids", number, "versions"]:
@@ -67,16 +91,32 @@ class ContractRegistry:
                 return self._shown(self.subjects[subject][int(number) - 1])
             case ["POST", "subjects", subject, "versions"]:
                 return {"id": self.add(subject, given)}
+            case ["POST", "subjects", subject]:
+                document = {name: value for name, value in given.items() if name in self.keeps and value is not None}
+                if self.behind or document not in self.subjects.get(subject, []):
+                    self.behind = max(0, self.behind - 1)
+                    raise Refusal(404, 40403, "Schema not found")
+                version = self.subjects[subject].index(document) + 1
+                return {"id": self.first_id + self.ids.index(document), "version": version, "subject": subject}
             case asked:
                 raise ValueError(asked)
 
     def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
         """As Confluent's shows them, with the number of the version among the properties."""
-        metadata = document.get("metadata")
-        if not metadata:
+        metadata = document.get("metadata") or {}
+        if not any(metadata.values()):
             return document
         properties = {**metadata.get("properties", {}), "confluent:version": str(self.first_id)}
         return {**document, "metadata": {**metadata, "properties": properties}}
+
+
+class Refusal(Exception):
+    """Status, error code and message."""
+
+
+def _contract_of(versions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the newest of them."""
+    return {name: each for name, each in (versions[-1] if versions else {}).items() if name in ("metadata", "ruleSet")}
 
 
 @pytest.fixture
@@ -94,8 +134,14 @@ def _server(registry: ContractRegistry) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             given = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            body = json.dumps(registry.answer(self.command, self.path, json.loads(given or b"{}"))).encode()
-            self.send_response(200)
+            status = 200
+            try:
+                answer = registry.answer(self.command, self.path, json.loads(given or b"{}"))
+            except Refusal as refusal:
+                status, code, message = refusal.args
+                answer = {"error_code": code, "message": message}
+            body = json.dumps(answer).encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -114,9 +160,12 @@ def _server(registry: ContractRegistry) -> ThreadingHTTPServer:
 Sides = tuple[ContractRegistry, ContractRegistry]
 
 
-def clients(registries: Sides) -> tuple[ConfluentRegistry, ConfluentRegistry]:
+def clients(registries: Sides, *, registers: bool = True) -> tuple[ConfluentRegistry, ConfluentRegistry]:
     source, target = registries
-    return ConfluentRegistry("source", {"url": source.url}, {}), ConfluentRegistry("target", {"url": target.url}, {})
+    return (
+        ConfluentRegistry("source", {"url": source.url}, {}),
+        ConfluentRegistry("target", {"url": target.url}, {}, registers=registers),
+    )
 
 
 def given(**contract: Any) -> dict[str, Any]:
@@ -164,7 +213,7 @@ def test_metadata_alone_that_a_target_does_not_keep_are_told(
     schema_id = source.add("orders-value", given(metadata=METADATA))
     with caplog.at_level(logging.WARNING, "k2k.registry"):
         mapped = SchemaIds(there, here).target_id(schema_id, VALUES)
-    assert "the target keeps schema 50 without its metadata" in caplog.text
+    assert "the target keeps schema 50 with other metadata, or none" in caplog.text
     assert schema_digest(there, schema_id).is_kept_by(schema_digest(here, mapped))
 
 
@@ -179,3 +228,79 @@ def test_what_registries_may_leave_out_makes_no_difference(registries: Sides) ->
     ]
     assert there.schema(ids[0]) == here.schema(ids[1])
     assert there.schema(ids[0]) != replace(here.schema(ids[1]), rules="")
+
+
+@pytest.mark.parametrize("registers", [True, False], ids=["does not know the field", "has the text alone"])
+def test_metadata_alone_that_a_target_does_not_take_are_left_away(
+    registries: Sides, caplog: pytest.LogCaptureFixture, registers: bool
+) -> None:
+    """So was the schema registered before metadata were carried over."""
+    source, target = registries
+    target.unknown = "metadata" if registers else ""
+    known = [target.add("copy.orders-value", given(schemaType="AVRO", references=[]))] if not registers else [50]
+    schema_id = source.add("orders-value", given(metadata=METADATA))
+    mapping = SchemaIds(*clients(registries, registers=registers))
+    with caplog.at_level(logging.WARNING, "k2k.registry"):
+        assert [mapping.target_id(schema_id, VALUES)] == known
+    assert "subject copy.orders-value: schema 50 is used without its metadata: " in caplog.text
+    assert [document.get("metadata") for document in target.subjects["copy.orders-value"]] == [None]
+
+
+def test_rules_that_a_target_does_not_take_are_never_left_away(registries: Sides) -> None:
+    source, target = registries
+    target.unknown = "ruleSet"
+    schema_id = source.add("orders-value", RULED)
+    with pytest.raises(SchemaRefused, match="Unrecognized field: ruleSet"):
+        SchemaIds(*clients(registries)).target_id(schema_id, VALUES)
+    assert target.subjects == {}
+
+
+def test_what_the_targets_owner_adds_to_all_schemas_stops_no_topic(registries: Sides) -> None:
+    source, target = registries
+    there, here = clients(registries)
+    target.more = {
+        "metadata": {"tags": {"o.name": ["PII"]}, "properties": {"owner": "platform", "a": "b"}},
+        "ruleSet": {"domainRules": [{**RULE, "name": "audit"}]},
+    }
+    schema_id = source.add("orders-value", RULED)
+    mapped = SchemaIds(there, here).target_id(schema_id, VALUES)
+    ours, theirs = schema_digest(there, schema_id), schema_digest(here, mapped)
+    assert ours.is_kept_by(theirs)
+    assert not theirs.is_kept_by(ours)
+
+
+@pytest.mark.parametrize("what", ["metadata", "ruleSet"])
+def test_rules_that_a_version_took_away_do_not_come_back(registries: Sides, what: str) -> None:
+    """A version of which nothing is said gets those of the version before."""
+    source, target = registries
+    there, here = clients(registries)
+    ids = [source.add("orders-value", document) for document in (RULED, {**RULED, what: {}})]
+    mapping = SchemaIds(there, here)
+    mapped = [mapping.target_id(schema_id, VALUES) for schema_id in ids]
+    assert len(set(mapped)) == 2
+    assert [here.schema(at) for at in mapped] == [there.schema(at) for at in ids]
+    assert not any(target.subjects["copy.orders-value"][1][what].values())
+
+
+def test_a_node_that_does_not_know_the_newest_schema_yet_is_asked_again(registries: Sides) -> None:
+    """Of two nodes behind one address, one takes it, and the other follows."""
+    source, target = registries
+    schema_id = source.add("orders-value", RULED)
+    target.behind = 2
+    assert SchemaIds(*clients(registries)).target_id(schema_id, VALUES) == 50
+
+
+@pytest.mark.parametrize("what", ["schema", "reference"])
+def test_one_that_stays_behind_is_waited_for(registries: Sides, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """It says nothing of the source's registry."""
+    monkeypatch.setattr(schema_ids, "_PAUSES_AFTER_REGISTERING", (0.0, 0.0))
+    source, target = registries
+    first = RULED if what == "schema" else given()
+    source.add("shop.Money", first)
+    using = given(references=[{"name": "shop.Money", "subject": "shop.Money", "version": 1}])
+    schema_id = source.add("orders-value", using)
+    target.behind = 3
+    mapping = SchemaIds(*clients(registries))
+    with pytest.raises(RegistryUnreachable, match=r"the target's schema registry at .* does not have .* a moment ago"):
+        mapping.target_id(schema_id, VALUES)
+    assert mapping.target_id(schema_id, VALUES) > 50

@@ -74,3 +74,18 @@ def test_what_the_target_does_not_have_is_compared_as_it_is() -> None:
     other = world.target.register("copy.or-ders-value", avro("b"))
     assert not world.are_equal(lost, other)
     assert list(world.target.subjects) == ["copy.or-ders-value"]
+
+
+def test_a_target_that_normalizes_and_has_no_metadata_has_the_schema_all_the_same() -> None:
+    """Copied before they were carried over, or where the target does not take them. Rules that it lost are seen."""
+    world = World()
+    plain, ruled = avro("a", Reference("m", "m", 1)), avro("b")
+    world.source.register("m", replace(avro("m"), metadata='{"properties": {"a": "b"}}'))
+    world.target.register("m", avro("m"))
+    rules = '{"domainRules": [{"name": "r"}]}'
+    ids = [
+        world.source.register("or-ders-value", each)
+        for each in (replace(plain, metadata='{"properties": {"a": "b"}}'), replace(ruled, rules=rules))
+    ]
+    copies = [world.target.register("copy.or-ders-value", each) for each in (plain, ruled)]
+    assert [world.are_equal(*each) for each in zip(ids, copies, strict=True)] == [True, False]

@@ -69,14 +69,15 @@ def show(
         ids = ClusterIds.of(on_source, on_target)
         if there and original and copy:
             settings = settings_at(pipeline, there, on_source, on_target)
-    found, without_schema = Differences([], [])
+    found, without_schema, other_rules = Differences([], [], [])
     if there and original and copy:
-        found, without_schema = differences_of(pipeline, there, original, copy, ids, settings)
+        found, without_schema, other_rules = differences_of(pipeline, there, original, copy, ids, settings)
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         dropped = {"droppedBy": dropped_by} if dropped_by else {}
         unknown = {"schemaUnknown": without_schema} if without_schema else {}
-        click.echo(json.dumps({**sides, "differs": found, **unknown, **dropped}))
+        rules = {"schemaRules": other_rules} if other_rules else {}
+        click.echo(json.dumps({**sides, "differs": found, **unknown, **rules, **dropped}))
         return
     console = Console()
     table = _table([(there, original), (here, copy)], found)
@@ -84,6 +85,10 @@ def show(
     click.echo(_message(original, copy, found, dropped_by))
     if without_schema:
         click.echo(f"A registry does not have the schema of the {' and the '.join(without_schema)} any more.")
+    if other_rules:
+        click.echo(
+            f"The target's registry has the schema of the {' and the '.join(other_rules)} without all its rules."
+        )
 
 
 def _place(text: str | None, option: str) -> RecordPlace | None:

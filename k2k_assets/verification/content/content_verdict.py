@@ -17,7 +17,9 @@ from k2k_assets.verification.content.tally import (
     GONE,
     HIDDEN,
     NO_SCHEMA,
+    NO_SCHEMA_ON_TARGET,
     OTHER,
+    OTHER_RULES,
     SKIPPED,
     UNMAPPED,
     Tally,
@@ -47,7 +49,8 @@ def content_verdict(
         proven: What was compared by batches.
     """
     counted = tally.counted
-    equal, gone = counted[EQUAL], sum(counted[each] for each in (GONE, HIDDEN, OTHER, NO_SCHEMA))
+    equal, without_schema = counted[EQUAL], counted[NO_SCHEMA] + counted[NO_SCHEMA_ON_TARGET]
+    gone = without_schema + sum(counted[each] for each in (GONE, HIDDEN, OTHER, OTHER_RULES))
     positions = list(_positions(plan, verified))
     still_bad = list(_still_bad(plan, tally, verified))
     counts = {
@@ -55,7 +58,9 @@ def content_verdict(
         "equal": equal,
         "not_comparable": gone + plan.unknown,
         "skipped_by_hand": counted[SKIPPED],
-        "without_schema": counted[NO_SCHEMA],
+        "without_schema": without_schema,
+        "unknown_to_target": counted[NO_SCHEMA_ON_TARGET],
+        "other_rules": counted[OTHER_RULES],
         "dropped": counted[DROPPED],
         "by_batches": tally.proven_records,
         "stretches": tally.pieces + tally.proven_pieces,
@@ -121,11 +126,23 @@ def _still_bad(plan: Comparison, tally: Tally, verified: Mapping[TopicPartition,
 
 
 def _doubt(plan: Comparison, counts: dict[str, int], mapped: bool, besides: str) -> str | None:
+    if counts["unknown_to_target"]:
+        have = plural(counts["unknown_to_target"], "copy has", "copies have")
+        return (
+            f"{have} a schema id that the target's registry does not know, though the source's has the schema: "
+            f"readers there cannot decode them. Was it deleted on the target?{besides}"
+        )
+    if counts["other_rules"]:
+        have = plural(counts["other_rules"], "copy has", "copies have")
+        return (
+            f"{have} a schema that the target's registry has without all of its rules: readers there neither validate "
+            f"nor decrypt. So it is with what was copied before rules were carried over; all else is the same{besides}"
+        )
     if counts["equal"] or counts["dropped"] or not mapped:
         return None
     why = "nothing of what is mapped can be read on the source"
     if plan.first or plan.second:
-        left = counts["not_comparable"] - counts["without_schema"]
+        left = counts["not_comparable"] - counts["without_schema"] - counts["other_rules"]
         why = f"{plural(left, 'record is', 'records are')} gone on one side"
     return f"nothing could be compared: {why}{besides}"
 

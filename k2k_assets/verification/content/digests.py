@@ -14,7 +14,16 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, IntegerType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from k2k_assets.kafka.messages import Header, Message, headers_of
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_ranges
@@ -27,9 +36,8 @@ from k2k_assets.verification.content.payloads import Payload, Payloads, without_
 _BY_SCHEMA = StructType(
     [
         StructField("payload", BinaryType(), False),
-        StructField("schemas", BinaryType(), True),
-        StructField("key_contract", StringType(), True),
-        StructField("value_contract", StringType(), True),
+        *(StructField(f"{facet}_schema", StringType(), True) for facet in ("key", "value")),
+        *(StructField(f"{facet}_contract", ArrayType(StringType(), False), False) for facet in ("key", "value")),
     ]
 )
 DIGESTS = StructType(
@@ -47,8 +55,8 @@ DIGESTS = StructType(
 )
 """`content` is of key and value, as they are; `timestamp` in milliseconds since the epoch, null where a broker has set
 it; `by_schema` as `content`, but without schema ids, and of a source record through the rules of `transform`, for each
-word (`View.word`) that was asked for; its `schemas` are of the schemas, null where the registry does not have one, as
-its contract is (`SchemaDigest`);
+word (`View.word`) that was asked for; beside it are the texts and contracts of the schemas (`SchemaDigest`), null and
+empty where the registry does not have the schema;
 `expected` as `headers`, but of the headers that a copy must have, for each word of headers that was asked for; `drops`
 has the rule by which the record is left out, or null, for each word of rules that was asked for."""
 _LEAST_TASKS, _RANGES_PER_TASK = 4, 64
@@ -116,9 +124,10 @@ def _content(key: Payload, value: Payload, facets: str, payloads: Payloads) -> d
     of_key, of_value = payloads.schemas(key, value, facets)
     return {
         "payload": _digest(without_ids(key, value, facets), 16),
-        "schemas": _digest((of_key.text.encode(), of_value.text.encode()), 16) if of_key and of_value else None,
-        "key_contract": of_key.contract if of_key else None,
-        "value_contract": of_value.contract if of_value else None,
+        "key_schema": of_key.text if of_key else None,
+        "value_schema": of_value.text if of_value else None,
+        "key_contract": sorted(of_key.contract) if of_key else [],
+        "value_contract": sorted(of_value.contract) if of_value else [],
     }
 
 

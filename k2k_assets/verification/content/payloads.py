@@ -63,7 +63,7 @@ class Payloads:
         return Payloads, (self._open, self._open_kept)
 
     def schemas(self, key: Payload, value: Payload, facets: str) -> list[SchemaDigest | None]:
-        """The digests of the schemas of a key and a value; of empty words where there is no schema.
+        """The digests of the schemas of a key and a value; of no words where there is no schema.
 
         Returns:
             None instead of a digest where the registry does not have the schema: it was copied with one that is gone.
@@ -79,7 +79,7 @@ class Payloads:
         from k2k_assets.registry.canonical import SchemaDigest
 
         if payload is None or not has_schema_id(payload):
-            return SchemaDigest("", "")
+            return SchemaDigest("")
         prefix = payload[:PREFIX]
         if prefix not in self._digests:
             self._digests[prefix] = self._digest(id_of(prefix))

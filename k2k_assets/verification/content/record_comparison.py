@@ -23,11 +23,13 @@ from k2k_assets.verification.content.tally import (
     GONE,
     HIDDEN,
     NO_SCHEMA,
+    NO_SCHEMA_ON_TARGET,
     NO_SOURCE,
     NO_TARGET,
     NOT_COPIED,
     NOT_DROPPED,
     OTHER,
+    OTHER_RULES,
 )
 
 _PIECES = (
@@ -126,14 +128,16 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
     same_headers = must_be.otherwise(F.col("original.expected")[F.col("added")]) == F.col("copy.headers")
     same_time = F.coalesce(F.col("original.timestamp") == F.col("copy.timestamp"), F.lit(True))
     same_bytes = F.col("original.content") == F.col("copy.content")
-    by_schema = [F.col(f"{side}.by_schema")[F.col("schemas")] for side in ("original", "copy")]
-    same_payload, same_schemas = (by_schema[0][name] == by_schema[1][name] for name in ("payload", "schemas"))
-    same_contracts = [
-        (by_schema[0][name] == "") | (by_schema[0][name] == by_schema[1][name])
-        for name in ("key_contract", "value_contract")
-    ]
+    ours, theirs = (F.col(f"{side}.by_schema")[F.col("schemas")] for side in ("original", "copy"))
+    same_payload, same_key, same_value = (
+        ours[name] == theirs[name] for name in ("payload", "key_schema", "value_schema")
+    )
     # Null where a schema is not known any more, and all else is the same.
-    same_by_schema = same_payload & same_schemas & same_contracts[0] & same_contracts[1]
+    same_by_schema = same_payload & same_key & same_value
+    target_lacks, loses_rules = (
+        F.coalesce(of_facet(ours, theirs, "key") | of_facet(ours, theirs, "value"), F.lit(False))
+        for of_facet in (_target_lacks, _loses_rules)
+    )
     same = F.when(F.col("schemas") == "", same_bytes).otherwise(same_by_schema)
     as_settings_say = (~F.col("headers") | same_headers) & (~F.col("timestamps") | same_time)
     source_gone = F.col("source_compacted") | (F.col("source_offset") < F.col("source_low"))
@@ -152,8 +156,10 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(F.col("target_compacted").isNull(), GONE)  # the target topic was deleted or created anew
         .when(at >= F.col("target_high"), BEYOND)
         .when(must_drop.isNotNull() & F.col("noted"), NOT_DROPPED)
+        .when(same & as_settings_say & loses_rules, OTHER_RULES)
         .when(same & as_settings_say, EQUAL)
         .when(same & ~F.col("noted"), OTHER)
+        .when(both & same.isNull() & (as_settings_say | ~F.col("noted")) & target_lacks, NO_SCHEMA_ON_TARGET)
         .when(both & same.isNull() & (as_settings_say | ~F.col("noted")), NO_SCHEMA)
         .when(both, DIFFERENT)
         .when(is_out_of_reach, HIDDEN)
@@ -163,6 +169,17 @@ def compare(pairs: DataFrame, on_source: DataFrame, on_target: DataFrame, limits
         .when(original.isNull() & ~source_gone, NO_SOURCE)
         .otherwise(GONE),
     )
+
+
+def _target_lacks(original: Column, copy: Column, facet: str) -> Column:
+    """Whether the source's registry has the schema, and the target's does not."""
+    return original[f"{facet}_schema"].isNotNull() & copy[f"{facet}_schema"].isNull()
+
+
+def _loses_rules(original: Column, copy: Column, facet: str) -> Column:
+    """Whether the target's registry has the schema without all of its rules, or of what they go by."""
+    lost = F.array_except(original[f"{facet}_contract"], copy[f"{facet}_contract"])
+    return copy[f"{facet}_schema"].isNotNull() & (F.size(lost) > 0)
 
 
 def _named(records: DataFrame, side: str, name: str) -> DataFrame:

@@ -144,10 +144,12 @@ class Differences(NamedTuple):
     Attributes:
         parts: The parts in which they differ.
         without_schema: The parts whose schema a registry does not have any more, so that it could not be compared.
+        other_rules: The parts whose schema the target's registry has without all of its rules.
     """
 
     parts: list[str]
     without_schema: list[str]
+    other_rules: list[str]
 
 
 def differences_of(
@@ -197,8 +199,10 @@ def differences_of(
         settings.timestamps,
     )
     unknown = [part for part, *schemas in by_part if None in schemas]
-    others = [part for part, ours, theirs in by_part if ours and theirs and not ours.is_kept_by(theirs)]
-    return Differences([part for part in _PARTS if part in {*found, *others}], unknown)
+    known = [(part, ours, theirs) for part, ours, theirs in by_part if ours and theirs]
+    others = [part for part, ours, theirs in known if ours.text != theirs.text]
+    unruly = [part for part, ours, theirs in known if ours.text == theirs.text and not ours.is_kept_by(theirs)]
+    return Differences([part for part in _PARTS if part in {*found, *others}], unknown, unruly)
 
 
 def settings_at(pipeline: Pipeline, place: RecordPlace, source: Cluster, target: Cluster) -> CopySettings:

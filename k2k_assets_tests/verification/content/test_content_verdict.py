@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+import pytest
+
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered
@@ -15,7 +17,15 @@ from k2k_assets.verification.content.content_verdict import content_verdict
 from k2k_assets.verification.content.pieces import ComparedPiece
 from k2k_assets.verification.content.sampling import Look
 from k2k_assets.verification.content.sides import Side
-from k2k_assets.verification.content.tally import DIFFERENT, EQUAL, HIDDEN, OutcomeCount, Tally
+from k2k_assets.verification.content.tally import (
+    DIFFERENT,
+    EQUAL,
+    HIDDEN,
+    NO_SCHEMA_ON_TARGET,
+    OTHER_RULES,
+    OutcomeCount,
+    Tally,
+)
 from k2k_assets.verification.content.unmapped import Span
 from k2k_assets.verification.content.verified import MappedRecord, Verified
 from k2k_assets.verification.verdict import Judgement
@@ -109,3 +119,23 @@ def test_it_says_in_which_way_it_has_compared_and_how_quickly() -> None:
     verdict = content_verdict(plan, tally, {ONE: GOOD}, "", True, replace(proven, why="t-0@90: timestamps differ"))
     assert verdict.way == f"{batches}; 10 records compared by records; not by batches: t-0@90: timestamps differ"
     assert content_verdict(plan, Tally(), {ONE: GOOD}, "", True).way == ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words", "without_schema"),
+    [
+        (NO_SCHEMA_ON_TARGET, "3 copies have a schema id that the target's registry does not know", 3),
+        (OTHER_RULES, "3 copies have a schema that the target's registry has without all of its rules", 0),
+    ],
+)
+def test_copies_that_readers_of_the_target_cannot_decode_or_do_not_validate_are_told(
+    outcome: str, words: str, without_schema: int
+) -> None:
+    """They block no groups: neither can be put right by another copy."""
+    tally = Tally()
+    tally.add_pieces([_piece(ONE, 0, 100)])
+    tally.add_outcomes([OutcomeCount(*ONE, EQUAL, 97, 0, 96), OutcomeCount(*ONE, outcome, 3, 97, 99)])
+    verdict = content_verdict(_plan((ONE, [Covered(0, 100)])), tally, {ONE: GOOD}, "", mapped=True)
+    assert verdict.judgement is Judgement.WARNED
+    assert verdict.summary.startswith(words)
+    assert (verdict.counts["not_comparable"], verdict.counts["without_schema"]) == (3, without_schema)

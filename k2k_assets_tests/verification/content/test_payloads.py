@@ -10,7 +10,7 @@ from k2k_assets.registry.schemas import Schema
 from k2k_assets.verification.content.payloads import Payloads, without_ids
 from k2k_assets_tests.support.services.registries import RegistryInMemory
 
-LONG, NONE = Schema("AVRO", '"long"'), SchemaDigest("", "")
+LONG, NONE = Schema("AVRO", '"long"'), SchemaDigest("")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,11 @@ from k2k_assets.verification.content.tally import (
     GONE,
     HIDDEN,
     NO_SCHEMA,
+    NO_SCHEMA_ON_TARGET,
     NO_SOURCE,
     NO_TARGET,
+    OTHER,
+    OTHER_RULES,
 )
 
 pytestmark = pytest.mark.spark
@@ -89,33 +92,46 @@ def test_each_side_is_read_once_though_it_is_read_in_parts(spark: SparkSession, 
     assert times == {"committed": "x", "uncommitted": "x", "target": "x"}
 
 
-KNOWN, GONE_SCHEMA, RULED = (b"p", b"s", "", ""), (b"p", None, "", None), (b"p", b"s", "", "rules")
+def _schemas(payload: bytes, key: str | None, value: str | None, *rules: str) -> tuple[Any, ...]:
+    """What is compared of a record, as in `DIGESTS`; the rules are of the value's schema."""
+    return (payload, key, value, [], list(rules))
+
+
+KNOWN, GONE_SCHEMA, RULED = _schemas(b"p", "", "s"), _schemas(b"p", "", None), _schemas(b"p", "", "s", "a", "b")
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "timestamp", "noted", "outcome"),
     [
         (KNOWN, KNOWN, 0, True, EQUAL),
-        (KNOWN, (b"p", b"t", "", ""), 0, True, DIFFERENT),
+        (KNOWN, _schemas(b"p", "", "t"), 0, True, DIFFERENT),
         (KNOWN, RULED, 0, True, EQUAL),
         (RULED, RULED, 0, True, EQUAL),
-        (RULED, KNOWN, 0, True, DIFFERENT),
-        (RULED, GONE_SCHEMA, 0, True, NO_SCHEMA),
-        (KNOWN, GONE_SCHEMA, 0, True, NO_SCHEMA),
+        (RULED, _schemas(b"p", "", "s", "b", "more", "a"), 0, True, EQUAL),
+        (RULED, KNOWN, 0, True, OTHER_RULES),
+        (RULED, _schemas(b"p", "", "s", "b"), 0, True, OTHER_RULES),
+        (RULED, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
+        (RULED, KNOWN, 9, True, DIFFERENT),
+        (RULED, KNOWN, 9, False, OTHER),
+        (RULED, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
+        (KNOWN, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
+        (KNOWN, GONE_SCHEMA, 9, True, DIFFERENT),
         (GONE_SCHEMA, RULED, 0, True, NO_SCHEMA),
         (GONE_SCHEMA, GONE_SCHEMA, 0, False, NO_SCHEMA),
-        (GONE_SCHEMA, (b"q", b"s", "", ""), 0, True, DIFFERENT),
+        (GONE_SCHEMA, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
         (GONE_SCHEMA, KNOWN, 9, True, DIFFERENT),
         (GONE_SCHEMA, KNOWN, 9, False, NO_SCHEMA),
+        (_schemas(b"p", None, "s"), _schemas(b"p", "k", "t"), 0, True, DIFFERENT),
+        (_schemas(b"p", "k", "s"), _schemas(b"p", None, "t"), 0, True, DIFFERENT),
+        (_schemas(b"p", "k", None), _schemas(b"p", None, "s"), 0, True, NO_SCHEMA_ON_TARGET),
     ],
 )
 def test_schemas_are_compared_as_far_as_both_registries_have_them(
     spark: SparkSession, ours: tuple[Any, ...], theirs: tuple[Any, ...], timestamp: int, noted: bool, outcome: str
 ) -> None:
-    """`ours` and `theirs`: payload, schemas, and contracts of key and value, as in `DIGESTS`."""
-    pair = ("t", 0, 0, "t", "today", 0, 0, None, True, True, noted, "value", "", "")
+    pair = ("t", 0, 0, "t", "today", 0, 0, None, True, True, noted, "key value", "", "")
     original, copy = (
-        spark.createDataFrame([("t", 0, 0, b"", b"", at, {"value": content}, {}, {})], DIGESTS)
+        spark.createDataFrame([("t", 0, 0, b"", b"", at, {"key value": content}, {}, {})], DIGESTS)
         for content, at in ((ours, 0), (theirs, timestamp))
     )
     limits = spark.createDataFrame([_limit("source"), _limit("target")], LIMITS)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,12 @@ import pytest
 from k2k_assets.registry import schema_ids
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import RegistryUnreachable, SchemaRefused
+from k2k_assets.verification.content.expected_headers import ClusterIds
+from k2k_assets.verification.content.record_pair import RecordPlace, ShownRecord, differences_of
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 VALUES = TopicFacet("orders", "copy.orders", "value")
 TEXT = '{"type": "record", "name": "o", "fields": [{"name": "mail", "type": "string"}]}'
@@ -75,6 +80,8 @@ class ContractRegistry:
         match [method, *path.partition("?")[0].strip("/").split("/")]:
             case ["GET", "schemas", "ids", number] if self.behind:
                 self.behind -= 1
+                raise Refusal(404, 40403, f"Schema {number} not found")
+            case ["GET", "schemas", "ids", number] if int(number) - self.first_id >= len(self.ids):
                 raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number]:
                 return self._shown(self.ids[int(number) - self.first_id])
@@ -304,3 +311,21 @@ def test_one_that_stays_behind_is_waited_for(registries: Sides, monkeypatch: pyt
     with pytest.raises(RegistryUnreachable, match=r"the target's schema registry at .* does not have .* a moment ago"):
         mapping.target_id(schema_id, VALUES)
     assert mapping.target_id(schema_id, VALUES) > 50
+
+
+def test_a_shown_pair_tells_of_lost_rules_and_of_a_schema_that_the_target_does_not_have(
+    registries: Sides, tmp_path: Path
+) -> None:
+    """Rules alone are no difference of the records: a copy made before rules were carried over is none."""
+    source, target = registries
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], registries=(source.url, target.url))
+    ruled, known = source.add("orders-value", RULED), source.add("orders-key", given())
+    bare = target.add("orders-value", given(schemaType="AVRO", references=[]))
+    target.ids.append({"schema": '"long"'})
+
+    def record(key: int, value: int) -> ShownRecord:
+        return ShownRecord(prefix_of(key) + b"k", prefix_of(value) + b"v", (), 0, by_broker=False)
+
+    place, ids = RecordPlace.parse("orders:0:7"), ClusterIds("a", "b")
+    shown = [differences_of(pipeline, place, record(known, ruled), record(key, bare), ids) for key in (bare, 51, 99)]
+    assert shown == [([], [], ["value"]), (["key"], [], ["value"]), ([], ["key"], ["value"])]

@@ -37,7 +37,7 @@ from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlai
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
-from k2k_assets.mapping.live.mapping_messages import MappingMessages, UnreadableRecord
+from k2k_assets.mapping.live.mapping_messages import MappingMessages, UnreadableMapping
 from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
 from k2k_assets.mapping.live.target_cuts import TargetCuts
 from k2k_assets.pipeline import Pipeline
@@ -103,7 +103,7 @@ class LiveMappings:
         self._target_cuts = TargetCuts(target, partial(ends_of_committed, target, reader) if are_committed else None)
         self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
-        self._unreadable: UnreadableRecord | None = None
+        self._unreadable: UnreadableMapping | None = None
         self._next_drop = time.monotonic() + self._retention.schedule.total_seconds()
         found = self._seen().topics
         topic_id = found[self._topic].topic_id
@@ -317,7 +317,7 @@ class LiveMappings:
         except (LateRecord, NotInMemory) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
             self._read_anew(patience)
-        except UnreadableRecord as error:
+        except UnreadableMapping as error:
             self._unreadable = error
             raise
         self._note_lost()

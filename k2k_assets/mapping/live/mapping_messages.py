@@ -19,7 +19,7 @@ from k2k_assets.pipeline import Pipeline
 log = logging.getLogger("k2k.mapping")
 
 
-class UnreadableRecord(Refused):
+class UnreadableMapping(Refused):
     """A mapping record cannot be read, and must not be passed over."""
 
 
@@ -48,7 +48,7 @@ class MappingMessages:
         """Reads messages as records.
 
         Raises:
-            UnreadableRecord: A record cannot be read, and the policy says fail.
+            UnreadableMapping: A record cannot be read, and the policy says fail.
         """
         found: Records = defaultdict(list)
         for message in messages:
@@ -69,8 +69,8 @@ class MappingMessages:
         except ValueError as error:
             if self._fail:
                 if hint := foreign_hint(message.key(), message.topic(), "offsetMapping.topic"):
-                    raise UnreadableRecord(f"{error}{hint}") from None
-                raise UnreadableRecord(
+                    raise UnreadableMapping(f"{error}{hint}") from None
+                raise UnreadableMapping(
                     f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
                     "positions before it are unknown then"
                 ) from None

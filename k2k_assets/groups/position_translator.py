@@ -111,7 +111,7 @@ class PositionTranslator:
         # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
         source_ends, without_end = self._source.led_offsets(self._mappings.mapped, self._pipeline.readable_end)
         committed = self._mappings.committed()
-        logs = self._logs.ends(source_ends, committed, groups.values(), source_logs_cut(committed))
+        logs = self._logs.ends(self._mappings.mapped, committed, groups.values(), source_logs_cut(committed))
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),

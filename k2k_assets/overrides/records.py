@@ -84,7 +84,9 @@ def _source_was_cut(facts: PartitionFacts) -> bool:
     if record is None or facts.new_source:
         return False
     is_told = isinstance(record.reason, SourceDiverged | SourceTruncated)
-    return record.source_was_cut or is_told or facts.cut_off is not None or facts.end < record.position
+    # Where the leader did not tell in time, groups are judged as if it were.
+    is_found = facts.cut_off is not None or facts.is_log_unknown or facts.end < record.position
+    return record.source_was_cut or is_told or is_found
 
 
 def _stopped(facts: PartitionFacts) -> StopReason | None:

@@ -135,6 +135,8 @@ class SourceLogs:
             Refused: The principal may not describe one of the topics.
         """
         (ends, offline), epochs = self._source.led_ends(partitions)
+        # Without a leader nobody tells any more where such a log was cut off.
+        unknown = {tp: NOT_KNOWN for tp in offline if tp in cut_once or self._is_cut(tp)}
         # Behind the end of a log that was cut off, no leader tells where: only that it is shorter.
         of_copies = {
             _Epoch(tp, record.leader_epoch): min(_end_of_epoch(record), end)
@@ -146,12 +148,18 @@ class SourceLogs:
         of_groups = {of: min(position, ends[of.partition]) for of, position in _read_earlier(groups, judged).items()}
         # An epoch that the log has not reached need not be asked for: nobody has read under it there.
         asked = {of: position for of, position in of_groups.items() if of.epoch < epochs[of.partition]}
-        self._ask(asked | {of: max(position, asked.get(of, 0)) for of, position in of_copies.items()}, epochs)
+        wanted = asked | {of: max(position, asked.get(of, 0)) for of, position in of_copies.items()}
+        kept = {of: answer for of, answer in self._answers.items() if of.partition in offline}
+        self._ask(wanted, epochs)
+        self._answers |= kept
         read_to: dict[TopicPartition, dict[int, int]] = {}
         for of, end in self._cut_below(of_groups).items():
             read_to.setdefault(of.partition, {})[of.epoch] = end
         cut = {of.partition: end for of, end in self._cut_below(of_copies).items()}
-        return LogEnds({**ends, **cut}, offline, read_to)
+        return LogEnds({**ends, **cut, **unknown}, offline, read_to)
+
+    def _is_cut(self, partition: TopicPartition) -> bool:
+        return any(of.partition == partition and answer.end != _WHOLE for of, answer in self._answers.items())
 
     def _cut_below(self, positions: Mapping[_Epoch, int]) -> dict[_Epoch, int]:
         """Where the log was cut off below these positions, or `NOT_KNOWN`."""

@@ -315,6 +315,7 @@ def test_a_table_of_k2ks_own_tool(migration: Migration) -> None:
         ({"start": "latest"}, "it begins at its end, as `start` says: no record that it holds is copied", 0),
         ({"start": NOW + 1}, f"it begins at its first record of {utc(NOW + 1)} or later, as `start` says", 2),
     ],
+    ids=["at its start", "latest by default", "latest", "a time"],
 )
 def test_where_a_topic_begins_that_the_table_does_not_name_is_told_as_it_is(
     migration: Migration, begins: dict[str, Any], said: str, copied: int

@@ -189,6 +189,25 @@ def test_nothing_is_accepted_of_a_log_of_which_nobody_can_tell() -> None:
     assert decide_override(anew, "latest", request(new_topic=True)).position == 130
 
 
+@pytest.mark.parametrize(
+    ("changed", "was_cut"),
+    [
+        ({}, False),
+        ({"cut_off": 60}, True),
+        ({"is_log_unknown": True}, True),
+        ({"end": 90, "readable": 90}, True),
+        ({"cut_off": 60, "source_topic_id": "s-new"}, False),
+    ],
+)
+def test_that_a_log_may_have_lost_what_was_copied_is_noted(
+    tmp_path: Path, changed: dict[str, Any], was_cut: bool
+) -> None:
+    """Groups may have read it too: from then on their own leader epochs are looked at."""
+    one = decide_override(facts(**changed), "earliest", request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert record.source_was_cut is was_cut
+
+
 def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:
     one = decide_override(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
     record, mapping = records(tmp_path, one, new_topic=True)

@@ -102,6 +102,26 @@ def test_where_no_log_was_cut_off_groups_may_commit_an_epoch_that_is_long_past(
         assert logs.ends([at], {at: _Copied(9, 3)}, [_standing(at, 9, 0)]).read_to == {}
 
 
+def test_without_a_leader_a_log_that_was_cut_off_is_not_known(
+    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stays unknown in it would else be exact for as long as nobody can be asked."""
+    cut, found, whole = (TopicPartition("orders", n) for n in range(3))
+    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, ["orders"])
+    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
+        logs = SourceLogs(pipeline, source)
+        copied = dict.fromkeys((cut, found, whole), _Copied(9, 0))
+        everywhere = dict.fromkeys(copied, 9)
+        monkeypatch.setattr(source, "led_offsets", lambda *_: LedOffsets({}, {}))
+        monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets(everywhere, {}), dict.fromkeys(copied, 1)))
+        monkeypatch.setattr(logs, "_validated", lambda wanted, _: dict.fromkeys(wanted, 2**62) | {found: 5})
+        assert logs.ends(copied, copied, (), {cut}).offsets == {cut: 9, found: 5, whole: 9}
+        nobody = dict.fromkeys(copied, "no leader")
+        monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets({}, nobody), {}))
+        for _ in range(2):
+            assert logs.ends(copied, copied, (), {cut}).offsets == {cut: NOT_KNOWN, found: NOT_KNOWN}
+
+
 def _standing(at: TopicPartition, position: int, epoch: int | None) -> GroupOffsets:
     return GroupOffsets("g", {at: CommittedOffset(position, "", epoch)})
 

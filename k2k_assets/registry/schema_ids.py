@@ -193,9 +193,21 @@ class SchemaIds:
         """What a schema refers to is registered first, under its own subject."""
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
         self._register_earlier(reference.subject, reference.version, reference.subject)
-        _, registered = self._register(reference.subject, schema)
-        version = self._once_known(lambda: self._target.version_of(reference.subject, registered))
+        target_id, registered = self._register(reference.subject, schema)
+        version = self._once_known(lambda: self._version_of(target_id, reference.subject, registered))
         return reference._replace(version=version)
+
+    def _version_of(self, target_id: int, subject: str, schema: Schema) -> int:
+        """The newest version of a subject that has an id, which the target gave for a schema.
+
+        By the id, because the target may keep the schema with more metadata and rules than it was given, and then does
+        not find what was given.
+
+        Raises:
+            SchemaNotFound: The target does not know it yet.
+        """
+        versions = [at.version for at in self._target.places(target_id) if at.subject == subject]
+        return max(versions) if versions else self._target.version_of(subject, schema)
 
 
 class _Announced:

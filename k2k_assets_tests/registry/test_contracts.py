@@ -85,6 +85,8 @@ class ContractRegistry:
                 raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number]:
                 return self._shown(self.ids[int(number) - self.first_id])
+            case ["GET", "schemas", "ids", number, "versions"] if self.behind:
+                raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number, "versions"]:
                 document = self.ids[int(number) - self.first_id]
                 return [
@@ -311,6 +313,20 @@ def test_one_that_stays_behind_is_waited_for(registries: Sides, monkeypatch: pyt
     with pytest.raises(RegistryUnreachable, match=r"the target's schema registry at .* does not have .* a moment ago"):
         mapping.target_id(schema_id, VALUES)
     assert mapping.target_id(schema_id, VALUES) > 50
+
+
+@pytest.mark.parametrize("is_ruled", [False, True])
+def test_a_reference_is_to_the_version_that_the_target_made_of_it(registries: Sides, is_ruled: bool) -> None:
+    """It does not find there what it was given, where its owner adds metadata to each schema."""
+    source, target = registries
+    target.more = {"metadata": {"properties": {"team": "platform"}}}
+    target.add("shop.Money", given(schema='"long"'))
+    source.add("shop.Money", RULED if is_ruled else given())
+    using = given(references=[{"name": "shop.Money", "subject": "shop.Money", "version": 1}])
+    schema_id = source.add("orders-value", using)
+    mapped = SchemaIds(*clients(registries)).target_id(schema_id, VALUES)
+    (reference,) = clients(registries)[1].schema(mapped).references
+    assert (reference.subject, reference.version) == ("shop.Money", 2)
 
 
 def test_a_shown_pair_tells_of_lost_rules_and_of_a_schema_that_the_target_does_not_have(

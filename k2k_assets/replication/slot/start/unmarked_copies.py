@@ -121,7 +121,7 @@ class _Copies:
 
     def __init__(self, slot: SlotPlan, marker: Marker, back: PipelineBack) -> None:
         self._marker = marker
-        self._keeps_partitions = slot.pipeline.routing.keeps_partitions
+        self._routing = slot.pipeline.routing
         from_target = [record for record in back.commits() if record.cluster == slot.target_cluster]
         unnoted = any(record.marker is None and self._tells_of_others(record, {}) for record in from_target)
         settings = back.settings() if unnoted else {}
@@ -132,13 +132,14 @@ class _Copies:
 
         Where this pipeline keeps the numbers of partitions, the pipeline back is taken to keep them too.
         """
+        keeps_partition = self._routing.keeps_partition(plan.source.topic)
         return next(
             (
                 record
                 for record in self._records
                 if (record.target_topic, record.target_topic_id) == (plan.source.topic, plan.source_topic_id)
                 and record.source.topic == plan.target_topic
-                and (not self._keeps_partitions or record.source.partition == plan.source.partition)
+                and (not keeps_partition or record.source.partition == plan.source.partition)
             ),
             None,
         )

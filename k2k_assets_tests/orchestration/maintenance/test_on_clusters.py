@@ -41,7 +41,7 @@ def test_a_copy_whose_history_was_deleted_goes_on(
     commit(clusters.source_servers, group, {at: 20})
     fixture = DagsterFixture(clusters, tmp_path / "pipelines", [topic], group)
     fixture.discover()
-    names, ours = fixture.names, Ours([fixture.names])
+    names, ours = fixture.names, Ours([fixture.names], [fixture.names.consumer_group_key(group)])
     with dg.DagsterInstance.from_config(str(sqlite_home)) as fixture.instance:
         assert fixture.run().success
         produce(clusters.source_servers, topic, [b"more"] * 10)

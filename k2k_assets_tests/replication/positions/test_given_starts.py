@@ -24,6 +24,7 @@ from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
 
 pytestmark = pytest.mark.integration
 
+OLDEST = 946_684_800_000  # 2000-01-01, before all records
 AT = 1_700_000_000_000
 
 
@@ -69,7 +70,7 @@ class World:
         ({0: 10, 1: 3}, {0: [], 1: [3]}),
         (AT + 2500, {0: [3, 4, 5, 6, 7, 8, 9], 1: [3]}),
         ("2023-11-14T22:13:27Z", {0: [7, 8, 9], 1: []}),
-        (0, {0: list(range(10)), 1: [0, 1, 2, 3]}),
+        (OLDEST, {0: list(range(10)), 1: [0, 1, 2, 3]}),
         ("earliest", {0: list(range(10)), 1: [0, 1, 2, 3]}),
         ("latest", {0: [], 1: []}),
     ],

@@ -123,7 +123,8 @@ def _assert_counts(rows: dict[str, Shown], truth: dict[str, tuple[int, int, int]
         topic: (records, end) for topic, (records, _, end) in truth.items()
     }
     for topic, (records, size, _) in truth.items():
-        assert 0 < rows[topic].bytes <= size + 100 * records, topic
+        assert rows[topic].bytes <= size + 100 * records, topic
+        assert (rows[topic].bytes > 0) == (records > 0), topic
 
 
 def _story(text: str) -> list[str]:

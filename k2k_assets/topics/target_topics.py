@@ -217,13 +217,16 @@ def wanted_topics(
         topics: Source topic to partition count.
 
     Raises:
-        Refused: `topicCreation.replication` gives a topic fewer partitions than `partition: source` needs.
+        Refused: `topicCreation.replication` gives a topic fewer partitions than `partition: source` needs, or a source
+            topic is gone by now.
         ClusterUnreachable: A cluster does not answer.
     """
     if not plan.missing:
         return []
     models = {name: model_of(plan.feeding[name], topics) for name in plan.missing}
     settings = topic_settings(source, sorted(set(models.values())))
+    if gone := sorted(set(models.values()) - settings.keys()):
+        raise Refused(f"topics of the {source} were deleted while the run was prepared: {', '.join(gone)}. Start again")
     brokers = len(target.brokers())
     found = [wanted_topic(pipeline, n, model, settings[model], brokers) for n, model in models.items()]
     _refuse_too_few_wanted(pipeline, found, plan, topics)

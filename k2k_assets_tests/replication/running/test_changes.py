@@ -15,6 +15,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver import planning
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topics.dead_letters import ensure_dead_letter_topics
 from k2k_assets_tests.support.brokers.kafka import (
     add_partitions,
     create_topic,
@@ -148,12 +149,26 @@ def test_a_topic_that_is_deleted_while_a_run_is_prepared(
     kept, brief = (create_topic(source, named(pipeline, name)) for name in ("kept", "brief"))
 
     def meanwhile(*clusters_too: Any) -> None:
-        ensure_control_topics(*clusters_too)
+        ensure_dead_letter_topics(*clusters_too)
         delete_topic(source if role == "source" else clusters.target_servers, brief)
 
-    monkeypatch.setattr(planning, "ensure_control_topics", meanwhile)
+    monkeypatch.setattr(planning, "ensure_dead_letter_topics", meanwhile)
     if role == "source":
         assert copy(pipeline).topics.keys() == {kept}
     else:
         with pytest.raises(Refused, match=f"topics of the target cluster .* were deleted .*: {brief}"):
             copy(pipeline)
+
+
+def test_a_source_topic_that_is_deleted_before_its_copy_is_created_is_told_in_words(
+    clusters: KafkaSandbox, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brief = create_topic(clusters.source_servers, named(pipeline, "brief"))
+
+    def meanwhile(*clusters_too: Any) -> None:
+        ensure_control_topics(*clusters_too)
+        delete_topic(clusters.source_servers, brief)
+
+    monkeypatch.setattr(planning, "ensure_control_topics", meanwhile)
+    with pytest.raises(Refused, match=f"topics of the source cluster .* were deleted .*: {brief}. Start again"):
+        copy(pipeline)

@@ -6,7 +6,7 @@ New topics are like their source topics, but for what the pipeline file says. It
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -204,6 +204,18 @@ def _refuse_too_few_partitions(
         )
 
 
+def ensure_there(wanted: Iterable[str], found: Collection[str], cluster: Cluster) -> None:
+    """Makes sure that a cluster still shows topics that it had, or that were created, a moment ago.
+
+    Raises:
+        Refused: It does not.
+    """
+    if gone := sorted(set(wanted).difference(found)):
+        raise Refused(
+            f"topics of the {cluster} were deleted while the run was prepared: {', '.join(gone)}. Start again"
+        )
+
+
 def wanted_topics(
     pipeline: Pipeline, source: Cluster, target: Cluster, plan: TargetPlan, topics: Mapping[str, int]
 ) -> list[WantedTopic]:
@@ -225,8 +237,7 @@ def wanted_topics(
         return []
     models = {name: model_of(plan.feeding[name], topics) for name in plan.missing}
     settings = topic_settings(source, sorted(set(models.values())))
-    if gone := sorted(set(models.values()) - settings.keys()):
-        raise Refused(f"topics of the {source} were deleted while the run was prepared: {', '.join(gone)}. Start again")
+    ensure_there(models.values(), settings, source)
     brokers = len(target.brokers())
     found = [wanted_topic(pipeline, n, model, settings[model], brokers) for n, model in models.items()]
     _refuse_too_few_wanted(pipeline, found, plan, topics)

@@ -43,6 +43,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield own
 
 
+def exact_pipeline(directory: Path, source: LossySource, target: str, topic: str, prefix: str) -> Path:
+    """The file of a pipeline with a position of its own, and with the groups whose names begin so."""
+    return write_pipeline(
+        directory,
+        source.servers,
+        target,
+        [topic],
+        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
+        groups={"consumerGroups": f"{prefix}.*"},
+        consumer={"group.id": unique("k2k")},
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("copied", [True, False], ids=["copied to the end", "copied before the loss only"])
 def test_positions_above_the_cut_mean_nothing_any_more(
@@ -51,15 +64,7 @@ def test_positions_above_the_cut_mean_nothing_any_more(
     source, target = LossySource(broker), clusters.target_servers
     topic, prefix = create_topic(source.servers, unique("orders")), unique("readers")
     at = TopicPartition(topic, 0)
-    path = write_pipeline(
-        tmp_path,
-        source.servers,
-        target,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        groups={"consumerGroups": f"{prefix}.*"},
-        consumer={"group.id": unique("k2k")},
-    )
+    path = exact_pipeline(tmp_path, source, target, topic, prefix)
     pipeline = load_pipeline([path])
     source.write(topic, "kept", 40)
     source.mark(topic)
@@ -144,15 +149,7 @@ def test_what_was_read_of_the_former_log_stays_unknown_when_the_copy_has_gone_on
     source, target = LossySource(broker), clusters.target_servers
     topic, prefix = create_topic(source.servers, unique("orders")), unique("readers")
     at = TopicPartition(topic, 0)
-    path = write_pipeline(
-        tmp_path,
-        source.servers,
-        target,
-        [topic],
-        features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
-        groups={"consumerGroups": f"{prefix}.*"},
-        consumer={"group.id": unique("k2k")},
-    )
+    path = exact_pipeline(tmp_path, source, target, topic, prefix)
     pipeline = load_pipeline([path])
     source.write(topic, "kept", 40)
     source.mark(topic)

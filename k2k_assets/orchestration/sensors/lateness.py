@@ -62,9 +62,9 @@ def lateness_events(
         if (verdict := check_keeps_up(topic, lags.get(topic, {}), limit.total_seconds(), seen.paused.get(topic)))
         is not None
     }
-    new = dict(islice(not_given(instance, checks, verdicts, is_materialized=is_materialized).items(), most))
-    targets = newest_materializations(instance, [checks[topic] for topic in new])
-    return evaluations(checks, new, pipeline.files, targets)
+    return _first(
+        most, instance, pipeline, checks, not_given(instance, checks, verdicts, is_materialized=is_materialized)
+    )
 
 
 def doubts(
@@ -101,6 +101,17 @@ def doubts(
         for topic, key in checks.items()
         if isinstance(before := given.get(key), dg.AssetCheckEvaluation) and before.passed
     }
+    return _first(most, instance, pipeline, checks, verdicts)
+
+
+def _first(
+    most: int,
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    checks: Mapping[str, dg.AssetCheckKey],
+    verdicts: Mapping[str, Verdict],
+) -> Iterable[dg.AssetCheckEvaluation]:
+    """The first of some verdicts, about the newest materializations."""
     new = dict(islice(verdicts.items(), most))
     targets = newest_materializations(instance, [checks[topic] for topic in new])
     return evaluations(checks, new, pipeline.files, targets)

@@ -20,7 +20,7 @@ from k2k_assets.replication.driver.first_look import FirstLook, look_at_clusters
 from k2k_assets.replication.extent import Extent
 from k2k_assets.replication.plan import ControlPartitions, PartitionPlan, SlotPlan
 from k2k_assets.topics.dead_letters import ensure_dead_letter_topics
-from k2k_assets.topics.target_topics import create_planned, plan_target_topics
+from k2k_assets.topics.target_topics import create_planned, ensure_there, plan_target_topics
 from k2k_assets.transport.errors import timeout_too_long
 
 log = logging.getLogger("k2k.replication")
@@ -122,12 +122,12 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
     refuse(look.permissions.after_creation())
     control = target.describe(_control_names(pipeline))
     targets = target.describe(set(names.values()))
-    _ensure_there([*_control_names(pipeline), *names.values()], control.keys() | targets.keys(), target)
+    ensure_there([*_control_names(pipeline), *names.values()], control.keys() | targets.keys(), target)
     commit = control[pipeline.coordination.commit.topic]
     mapping = control[pipeline.offset_mapping.topic].partitions if pipeline.features.offset_mapping else 0
     descriptions = source.describe(selected)
     if pipeline.selection.literal is not None:
-        _ensure_there(selected, descriptions, source)
+        ensure_there(selected, descriptions, source)
     return ClusterSnapshot(
         cluster_id=look.source_id,
         topics={t: (names[t], descriptions[t].partitions) for t in selected if t in descriptions},
@@ -138,14 +138,6 @@ def create_missing(pipeline: Pipeline, look: FirstLook) -> ClusterSnapshot:
         one_to_one=look.one_to_one,
         target_id=look.target_id,
     )
-
-
-def _ensure_there(wanted: Collection[str], found: Collection[str], cluster: Cluster) -> None:
-    """Makes sure that a cluster still shows topics that it had, or that were created, a moment ago."""
-    if gone := sorted(set(wanted) - set(found)):
-        raise Refused(
-            f"topics of the {cluster} were deleted while the run was prepared: {', '.join(gone)}. Start again"
-        )
 
 
 def ensure_transaction_timeout(pipeline: Pipeline, target: Cluster) -> None:

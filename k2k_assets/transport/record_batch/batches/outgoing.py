@@ -23,8 +23,10 @@ from k2k_assets.transport.record_batch.batches.batch import HEADER, NO_PRODUCER,
 from k2k_assets.transport.record_batch.batches.crc_shift import shifted
 
 _CHECKED = struct.Struct(">hiqqqhii")
-_BEFORE = struct.Struct(">qiibI")
-_LENGTH_LESS = 12  # what a batch's length leaves out
+BEFORE_CHECKED = struct.Struct(">qiibI")
+"""Base offset, length, leader epoch, magic and sum, which lie before what is summed up."""
+LENGTH_LESS = 12
+"""Bytes of a batch that its length leaves out."""
 _SUMMED = struct.Struct(">I40s")
 _CRC_AT = 17
 _MAGIC = 2
@@ -109,4 +111,4 @@ def stamped(
     elif size:
         # The library takes no memory view, but an array over one: so nothing is copied.
         crc = google_crc32c.extend(crc, payload if isinstance(payload, bytes) else np.frombuffer(payload, np.uint8))
-    return _BEFORE.pack(_BASE_OFFSET, HEADER - _LENGTH_LESS + size, _NO_EPOCH, _MAGIC, crc) + behind
+    return BEFORE_CHECKED.pack(_BASE_OFFSET, HEADER - LENGTH_LESS + size, _NO_EPOCH, _MAGIC, crc) + behind

@@ -22,11 +22,11 @@ from k2k_assets.transport.chunk import NewStart
 from k2k_assets.transport.record_batch.batches.batch import CODEC_BITS, HEADER, RecordBatch
 from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
 from k2k_assets.transport.record_batch.batches.compression import compressed
+from k2k_assets.transport.record_batch.batches.outgoing import BEFORE_CHECKED, LENGTH_LESS
 from k2k_assets.transport.record_batch.batches.record_index import fields_of
 from k2k_assets.transport.record_batch.batches.varints import Numbers, Octets
 
-_HEAD = struct.Struct(">qiibIh")
-_LENGTH_LESS, _CHECKED_FROM, _BEHIND_HEAD = 12, 21, 23
+_ATTRIBUTES = struct.Struct(">h")
 
 
 class Partly(NamedTuple):
@@ -121,9 +121,8 @@ def _with_content(batch: RecordBatch, content: memoryview) -> RecordBatch:
     """A batch with other records, compressed as before if that makes them smaller."""
     codec, payload = compressed(batch.codec, bytes(content)) if batch.codec else (NONE, content)
     attributes = batch.attributes & ~CODEC_BITS | codec
-    base, _, epoch, magic, _, _ = _HEAD.unpack_from(batch.header)
-    checked = struct.pack(">h", attributes) + bytes(batch.header[_BEHIND_HEAD:HEADER])
+    base, _, epoch, magic, _ = BEFORE_CHECKED.unpack_from(batch.header)
+    checked = _ATTRIBUTES.pack(attributes) + bytes(batch.header[BEFORE_CHECKED.size + _ATTRIBUTES.size :])
     crc = google_crc32c.extend(google_crc32c.value(checked), np.frombuffer(payload, np.uint8))
-    header = _HEAD.pack(base, HEADER - _LENGTH_LESS + len(payload), epoch, magic, crc, attributes)
-    header += checked[_BEHIND_HEAD - _CHECKED_FROM :]
+    header = BEFORE_CHECKED.pack(base, HEADER - LENGTH_LESS + len(payload), epoch, magic, crc) + checked
     return batch._replace(attributes=attributes, payload=memoryview(payload), header=memoryview(header))

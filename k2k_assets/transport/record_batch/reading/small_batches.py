@@ -29,7 +29,7 @@ from k2k_assets.transport.record_batch.batches.batch import (
     is_small,
 )
 from k2k_assets.transport.record_batch.batches.codecs import NONE
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch, stamped
+from k2k_assets.transport.record_batch.batches.outgoing import LENGTH_LESS, OutgoingBatch, stamped
 from k2k_assets.transport.record_batch.batches.packing import PackedRecords
 from k2k_assets.transport.record_batch.batches.record_index import RecordIndex
 from k2k_assets.transport.record_batch.batches.varints import numbers
@@ -39,7 +39,7 @@ _LEAST = 8
 """Fewer batches are not worth the arrays."""
 _LARGEST, _MOST_BYTES = 256 * 1024, 1024 * 1024
 """Bytes of those that become one batch; and of those that are looked at together."""
-_LENGTH_LESS, _CHECKED_FROM = 12, 21
+_CHECKED_FROM = 21
 _MAGIC = 2
 _LOOK = struct.Struct(">qi9xhiq22xi")  # base, length, attributes, last delta, base timestamp, records
 _SUMS = np.dtype({"names": ["epoch", "magic", "crc"], "formats": [">i4", "i1", ">u4"], "offsets": [12, 16, 17]})
@@ -112,7 +112,7 @@ def _members(content: memoryview, at: int, stable: int, mask: int) -> _Members:
     look, following = _LOOK.unpack_from, -1
     while at + HEADER <= last:
         base, size, attributes, delta, time, records = look(content, at)
-        size += _LENGTH_LESS
+        size += LENGTH_LESS
         at += size
         is_next = base == following if bases else base >= 0
         if not is_next or attributes & mask or base >= stable or not 0 <= time < _SAFE:

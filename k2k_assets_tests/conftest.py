@@ -21,6 +21,7 @@ from k2k_assets_tests.support.brokers import kafka
 from k2k_assets_tests.support.brokers.shared_clusters import shared_clusters
 from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.copies.forms import copying_in_form
+from k2k_assets_tests.support.suite.deselected import is_deselected
 from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
@@ -61,6 +62,12 @@ _ALONE = pytest.StashKey[set[Path]]()
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndFolders | None:
     """Instead of `--dist loadfile`."""
     return FilesAndFolders(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out what holds no test that is selected."""
+    holds_tests = collection_path.is_dir() or collection_path.match("test_*.py")
+    return (holds_tests and is_deselected(collection_path, config.option.markexpr)) or None
 
 
 @pytest.hookimpl(trylast=True)

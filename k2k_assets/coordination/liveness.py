@@ -8,7 +8,7 @@ takes every slot for alive until the heartbeat timeout has passed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -66,6 +66,24 @@ def last_signs(signs: Mapping[K, int], before: Mapping[K, LastSign], now: float)
         now: End of the read.
     """
     return {who: _last_sign(sign, before.get(who), now) for who, sign in signs.items()}
+
+
+def last_signs_of_runs(
+    runs: Iterable[str], signs: Mapping[str, int], before: Mapping[str, LastSign], now: float
+) -> dict[str, LastSign]:
+    """Updates the last signs of Dagster runs in progress with a read.
+
+    A run that has no sign there keeps its last one: it removes its heartbeat between two steps. One that has never been
+    heard is silent from the first look on.
+
+    Args:
+        runs: Ids of the runs in progress.
+        signs: Offsets of the last heartbeats, as just read.
+        before: The last signs known before.
+        now: End of the read.
+    """
+    found = last_signs(signs, before, now)
+    return {run: found.get(run) or before.get(run) or LastSign(_NO_SIGN, now) for run in runs}
 
 
 def _last_sign(sign: int, before: LastSign | None, now: float) -> LastSign:

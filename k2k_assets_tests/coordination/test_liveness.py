@@ -17,6 +17,7 @@ from k2k_assets.coordination.liveness import (
     heartbeat_interval_seconds,
     heartbeat_timeout_seconds,
     last_signs,
+    last_signs_of_runs,
 )
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -137,3 +138,10 @@ def test_who_is_silent_for_the_grace_window_of_the_file_is_dead(tmp_path: Path, 
     pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["orders"], coordination=window)
     assert heartbeat_timeout_seconds(pipeline) == seconds
     assert heartbeat_interval_seconds(pipeline) == pytest.approx(seconds / 3)
+
+
+def test_a_run_without_a_sign_keeps_its_last_one_and_a_new_one_is_silent_from_the_first_look_on() -> None:
+    before = {"between-steps": LastSign(3, 95.0), "over": LastSign(4, 95.0), "beats": LastSign(5, 95.0)}
+    found = last_signs_of_runs(["between-steps", "beats", "new"], {"beats": 9, "killed": 2}, before, 100.0)
+    assert found == {"between-steps": before["between-steps"], "beats": LastSign(9, 100.0), "new": LastSign(-1, 100.0)}
+    assert last_signs_of_runs(["new"], {}, found, 200.0) == {"new": found["new"]}

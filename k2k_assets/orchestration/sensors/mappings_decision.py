@@ -78,20 +78,12 @@ def _present(positions: Mapping[str, Positions]) -> set[tuple[str, int]]:
     return {(topic, n) for topic, found in positions.items() for n, at in enumerate(found) if at is not None}
 
 
-def silent_runs(
-    started: Mapping[str, float], heard: Mapping[str, LastSign], looked: float, now: float, timeout: float
-) -> set[str]:
+def silent_runs(heard: Mapping[str, LastSign], looked: float, timeout: float) -> set[str]:
     """Runs in progress whose process is gone: they have written no heartbeat for long.
 
     Args:
-        started: When each run in progress began, seconds since the epoch.
-        heard: The last sign of life of each run.
+        heard: The last sign of life of each run in progress.
         looked: Begin of the observation, seconds since the epoch.
-        now: Its end.
         timeout: Seconds of silence after which a run is dead.
     """
-    return {
-        run
-        for run, since in started.items()
-        if now - since >= timeout and not (run in heard and heard[run].is_alive(looked, timeout))
-    }
+    return {run for run, last in heard.items() if not last.is_alive(looked, timeout)}

@@ -239,6 +239,7 @@ def decide_sync(facts: SyncFacts, before: Mapping[str, LastSign], words: Wording
     """
     signs = {name: presence.sign for name, presence in facts.instances.items()}
     heard = last_signs({**signs, **facts.heartbeats}, before, facts.now)
+    heard |= _of_runs(facts, heard, before)
     # Silence counts from the end of one observation to the begin of the next: a slow observation is no silence.
     living = {name for name in facts.instances if heard[name].is_alive(facts.looked, facts.heartbeat_timeout)}
     dead = tuple(run.run_id for run in facts.active if _is_dead(run, facts, heard))
@@ -308,13 +309,24 @@ def _is_dead(run: ActiveRun, facts: SyncFacts, heard: Mapping[str, LastSign]) ->
     """
     if run.waits or run.gone:
         return run.gone
-    own = [heard[name] for name, presence in facts.instances.items() if presence.run == run.run_id]
-    own += [heard[run.run_id]] if run.run_id in facts.heartbeats else []
-    if not own:
+    last = heard.get(run.run_id)
+    if last is None:
         return facts.now - run.since >= (FIRST_HEARTBEAT_SECONDS if run.started else START_SECONDS)
+    beats = run.run_id in facts.heartbeats or any(each.run == run.run_id for each in facts.instances.values())
     ends = run.ends or run != facts.active[0]
-    timeout = START_SECONDS if ends else facts.heartbeat_timeout
-    return not any(sign.is_alive(facts.looked, timeout) for sign in own)
+    patience = facts.heartbeat_timeout if beats else max(facts.heartbeat_timeout, FIRST_HEARTBEAT_SECONDS)
+    return not last.is_alive(facts.looked, START_SECONDS if ends else patience)
+
+
+def _of_runs(facts: SyncFacts, heard: Mapping[str, LastSign], before: Mapping[str, LastSign]) -> dict[str, LastSign]:
+    """The last sign of each run, its own or of one of its instances; between two steps a run has none, and keeps it."""
+    found: dict[str, LastSign] = {}
+    for run in facts.active:
+        names = [run.run_id, *(name for name, presence in facts.instances.items() if presence.run == run.run_id)]
+        known = [last for name in names if (last := heard.get(name) or before.get(name))]
+        if known:
+            found[run.run_id] = max(known, key=lambda last: last.time)
+    return found
 
 
 def _others(facts: SyncFacts, living: set[str], active: Sequence[ActiveRun]) -> str:

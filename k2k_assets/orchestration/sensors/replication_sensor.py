@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from k2k_assets.coordination.liveness import LastSign, last_signs
+from k2k_assets.coordination.liveness import LastSign, last_signs_of_runs
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import K2KError
@@ -104,9 +104,8 @@ def replication_sensor(
         silent: set[str] = set()
         if seen.mappings is not None:
             updating, gone = started(context.instance, names.mappings_tags, look[1])
-            beating = {run: sign for run, sign in seen.runs.items() if run in updating}  # killed runs leave theirs
-            runs = last_signs(beating, before.heard_until(looked, SILENT_SECONDS), look[1])
-            silent = silent_runs(updating, runs, *look, SILENT_SECONDS) | gone
+            runs = last_signs_of_runs(updating, seen.runs, before.heard_until(looked, SILENT_SECONDS), look[1])
+            silent = silent_runs(runs, looked, SILENT_SECONDS) | gone
         report_dead(context.instance, silent)
         cursor = before.model_copy(update={"heard": {**runs, **decision.heard}, "looked": look[1], "missed": False})
         events: list[Event] = []

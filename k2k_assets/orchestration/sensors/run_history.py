@@ -86,7 +86,7 @@ def running(
     return None
 
 
-def started(instance: dg.DagsterInstance, tags: dict[str, str], now: float) -> tuple[dict[str, float], set[str]]:
+def started(instance: dg.DagsterInstance, tags: dict[str, str], now: float) -> tuple[set[str], set[str]]:
     """The runs with some tags whose process has begun, and those that are in progress for Dagster alone.
 
     Args:
@@ -95,14 +95,10 @@ def started(instance: dg.DagsterInstance, tags: dict[str, str], now: float) -> t
         now: Seconds since the epoch.
 
     Returns:
-        Since when each runs, in seconds since the epoch; and those whose process has certainly ended, or never began.
+        Their ids; and those whose process has certainly ended, or never began.
     """
     found = instance.get_run_records(dg.RunsFilter(statuses=_IN_PROGRESS, tags=tags), limit=_RUNS_SEARCHED)
-    begun = {
-        each.dagster_run.run_id: each.start_time
-        for each in found
-        if each.start_time is not None and each.dagster_run.status is dg.DagsterRunStatus.STARTED
-    }
+    begun = {each.dagster_run.run_id for each in found if each.dagster_run.status is dg.DagsterRunStatus.STARTED}
     gone = {each.dagster_run.run_id for each in found if is_gone(each.dagster_run) or never_began(each, now)}
     return begun, gone
 

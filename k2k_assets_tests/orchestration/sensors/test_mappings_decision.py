@@ -67,7 +67,6 @@ def test_mappings_without_a_good_verdict_are_checked_again_each_interval() -> No
 
 
 def test_a_run_is_dead_when_it_was_silent_for_long() -> None:
-    started = {"silent": 0.0, "beating": 0.0, "young": 900.0, "never-heard": 0.0}
     heard = {"silent": LastSign(1, 810.0), "beating": LastSign(2, 990.0)}
-    assert silent_runs(started, heard, 995.0, 1000.0, 180.0) == {"silent", "never-heard"}
-    assert silent_runs(started, heard, 985.0, 1000.0, 180.0) == {"never-heard"}, "it was heard until the observation"
+    assert silent_runs(heard, 995.0, 180.0) == {"silent"}
+    assert silent_runs(heard, 985.0, 180.0) == set(), "it was heard until the observation"

@@ -121,6 +121,17 @@ def test_the_heartbeats_of_the_start_count_until_slots_have_written_any() -> Non
     assert _decide(before, **seen).dead == ("r1",)
 
 
+def test_a_run_keeps_its_last_sign_between_two_of_its_steps() -> None:
+    """It removes its heartbeat, or its instance, at the end of a step, and the next one begins a moment later."""
+    run = _copying(1000, started=True)
+    for of_step in ({"heartbeats": {"r1": 7}}, {"instances": {"i1": _instance(7, "r1")}}):
+        working = _decide(active=[run], **of_step)
+        between = _decide(working.heard, active=[run], now=NOW + 5)
+        assert between.dead == ()
+        late = _decide(between.heard, active=[run], now=NOW + TIMEOUT + FIRST_HEARTBEAT_SECONDS)
+        assert late.dead == ("r1",)
+
+
 def test_a_process_that_has_begun_writes_a_heartbeat_soon_or_is_dead() -> None:
     assert _decide(active=[_copying(FIRST_HEARTBEAT_SECONDS - 1, started=True)]).dead == ()
     assert _decide(active=[_copying(FIRST_HEARTBEAT_SECONDS, started=True)]).dead == ("r1",)

@@ -47,6 +47,19 @@ def check_keeps_up(
     return Verdict(Judgement.PASSED, f"no record of {topic} waits for longer than {duration(limit)}", counts)
 
 
+def not_known(topic: str, limit: float, why: str) -> Verdict:
+    """The doubt about a topic that passed, when nobody can tell any more.
+
+    Args:
+        topic: Source topic.
+        limit: `sync.freshness` in seconds.
+        why: The reason, in words.
+    """
+    return Verdict(
+        Judgement.WARNED, f"whether records of {topic} wait for longer than {duration(limit)} is not known: {why}"
+    )
+
+
 def _offender(tp: TopicPartition, lag: PartitionLag) -> Offender:
     what = f"{tp} is {duration(lag.seconds or 0.0)} behind, lag {lag.offsets}"
     return Offender(what, tp.topic, tp.partition, lag.position)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
-from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.replication.driver.events import Ended, Event, ProgressRead
-from k2k_assets.replication.driver.progress import Progress
+from k2k_assets.replication.driver.progress import OLD_SECONDS, Progress
 
 # The driver asks the source for its ends about once a second.
 SILENT_SECONDS = 60.0
@@ -75,6 +74,6 @@ class HealthWatch:
             return "it has ended"
         if (silent := self._clock.monotonic() - at) > SILENT_SECONDS:
             return f"it has read no progress for {silent:.0f} s"
-        if progress.partitions and all(each.readable_end == END_UNKNOWN for each in progress.partitions.values()):
-            return "the source has told the end of no partition"
+        if progress.partitions and not any(each.is_end_known for each in progress.partitions.values()):
+            return f"the source has told the end of no partition within the last {OLD_SECONDS:.0f} s"
         return ""

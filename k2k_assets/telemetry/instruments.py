@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import (
     Committed,
@@ -154,8 +153,8 @@ class CopyInstruments:
 
 
 def _end(progress: PartitionProgress) -> int | None:
-    return None if progress.readable_end == END_UNKNOWN else progress.readable_end
+    return progress.readable_end if progress.is_end_known else None
 
 
 def _lag(progress: PartitionProgress) -> int | None:
-    return None if progress.readable_end == END_UNKNOWN else progress.lag
+    return progress.lag if progress.is_end_known else None

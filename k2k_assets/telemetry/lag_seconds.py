@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.progress import Progress
 from k2k_assets.status.lag import lags
@@ -42,7 +41,7 @@ class LagSeconds:
             return {
                 tp: self._seen[tp] if each.lag else 0.0
                 for tp, each in progress.partitions.items()
-                if each.readable_end != END_UNKNOWN and (tp in self._seen or not each.lag)
+                if each.is_end_known and (tp in self._seen or not each.lag)
             }
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class TopicStatus:
     Attributes:
         topic: The source topic.
         position: Next source offsets to copy, summed over its partitions.
-        end: `Pipeline.readable_end`, summed over its partitions.
+        end: `Pipeline.readable_end`, summed over its partitions; the position where it is not known.
         records: Records copied by this run.
         lag: Source offsets between position and end.
         rate: Records per second in the last seconds.
@@ -100,7 +100,7 @@ class StatusReader:
         return TopicStatus(
             topic=topic,
             position=sum(p.position for p in partitions.values()),
-            end=sum(max(0, p.readable_end) for p in partitions.values()),
+            end=sum(p.readable_end if p.is_end_known else p.position for p in partitions.values()),
             records=sum(p.records for p in partitions.values()),
             lag=lag,
             rate=max(0.0, rate),
@@ -118,3 +118,5 @@ class StatusReader:
             since = datetime.fromtimestamp(self._now() - max(long.values())).strftime("%H:%M:%S")
             numbers = ", ".join(map(str, long))
             yield f"held by an open transaction since {since} (partition {numbers})"
+        if silent := [number for number, p in partitions.items() if not (p.is_end_known or p.stopped)]:
+            yield f"the source does not tell its end (partition {', '.join(map(str, silent))})"

@@ -15,7 +15,6 @@ import dagster as dg
 from k2k_assets import discovery
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
-from k2k_assets.core.words import duration
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.shown import shown_topics
 from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations, not_given
@@ -23,10 +22,10 @@ from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, Observation
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.status.freshness import check_keeps_up
+from k2k_assets.status.freshness import check_keeps_up, not_known
 from k2k_assets.status.lag import PartitionLag
 from k2k_assets.status.lag_reader import read_lags
-from k2k_assets.verification.verdict import Judgement, Verdict
+from k2k_assets.verification.verdict import Verdict
 
 
 def lateness_events(
@@ -93,10 +92,10 @@ def doubts(
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks.values()))
     given = {key: record.evaluation for key, record in newest.items()}
     verdicts = {
-        topic: Verdict(
-            Judgement.WARNED,
-            f"whether records of {topic} wait for longer than {duration(limit.total_seconds())} is not known: the "
-            f"clusters cannot be observed. The last tick of {names.sensor} says why",
+        topic: not_known(
+            topic,
+            limit.total_seconds(),
+            f"the clusters cannot be observed. The last tick of {names.sensor} says why",
         )
         for topic, key in checks.items()
         if isinstance(before := given.get(key), dg.AssetCheckEvaluation) and before.passed

@@ -104,8 +104,8 @@ class JobWatch:
             return
         self._next_observation = time.monotonic() + _OBSERVE_SECONDS
         try:
-            progress = self.generations.progress.refresh()
+            self.generations.progress.refresh()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
-            progress = self.generations.progress.current()
+        progress = self.generations.progress.without_old_ends()
         self.generations.listener(ProgressRead(replace(progress, paused=self.generations.peers.paused)))

@@ -26,6 +26,8 @@ log = logging.getLogger("k2k.replication")
 
 # An open transaction on the source is normal for seconds; after a minute the progress names it.
 HELD_WARNING_SECONDS = 60.0
+OLD_SECONDS = 60.0
+"""An end that the source told longer ago says nothing of what waits there now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class PartitionProgress:
     def lag(self) -> int:
         """Source offsets that could be copied now."""
         return max(0, self.readable_end - self.position)
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether the source has told the end."""
+        return self.readable_end != END_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,7 @@ class ProgressReader:
         self.set_by_hand: dict[TopicPartition, int] = {}
         self._warned: set[TopicPartition] = set()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._told: dict[TopicPartition, float] = {}
         self._own: list[OwnCommit] = []
         self._notes = StopNotes()
         self._own_notes: list[StopNote] = []
@@ -223,7 +231,7 @@ class ProgressReader:
         high, without_high = ends_of_each_topic(self._source, asked, "latest", patience=0)
         for tp in asked:
             if tp not in without_high:
-                before = self._partitions[tp]
+                before, self._told[tp] = self._partitions[tp], now
                 self._partitions[tp] = self._progress(
                     tp, before, readable.get(tp, END_UNKNOWN), high.get(tp, END_UNKNOWN), now
                 )
@@ -232,6 +240,14 @@ class ProgressReader:
     def current(self) -> Progress:
         """The progress with the newest positions, and the ends of the last refresh."""
         return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
+
+    def without_old_ends(self) -> Progress:
+        """The progress now; where the source has told no end within the last minute, its end is `END_UNKNOWN`."""
+        since = self._clock.monotonic() - OLD_SECONDS
+        found = dict(self.current().partitions)
+        for tp in found.keys() - {tp for tp, told in self._told.items() if told > since}:
+            found[tp] = replace(found[tp], readable_end=END_UNKNOWN, high_watermark=END_UNKNOWN)
+        return Progress(found, self._started)
 
     def close(self) -> None:
         """Closes the client."""

@@ -16,7 +16,10 @@ UNUSED: Any = None
 def instance_on(snapshot: Any, changes: Any, extent: Extent | None = None) -> Instance:
     nothing = Progress({}, 0.0)
     progress: Any = SimpleNamespace(
-        set_by_hand={}, read=list, new_stops=list, refresh=lambda: nothing, current=lambda: nothing
+        set_by_hand={},
+        read=list,
+        new_stops=list,
+        **dict.fromkeys(("refresh", "current", "without_old_ends"), lambda: nothing),
     )
     peers: Any = SimpleNamespace(paused={})
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)

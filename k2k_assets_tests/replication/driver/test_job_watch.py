@@ -10,6 +10,8 @@ import pytest
 
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.replication.driver import job_watch as module
+from k2k_assets.replication.driver.events import ProgressRead
+from k2k_assets.replication.driver.progress import Progress
 from k2k_assets_tests.replication.driver.fakes import instance_on
 
 
@@ -36,3 +38,21 @@ def test_slots_are_asked_to_end_until_they_do(monkeypatch: pytest.MonkeyPatch) -
     assert asked, "a new generation is needed, for what is new"
     assert instance._generations.snapshot is after
     assert not instance._is_over(job, asked)
+
+
+def test_a_source_that_is_away_for_long_tells_no_ends() -> None:
+    """Who listens would take old ends for those of today: nothing would seem to wait."""
+    without, told = Progress({}, 1.0), list[Any]()
+
+    def refresh() -> Progress:
+        raise ClusterUnreachable("the source does not answer")
+
+    instance = instance_on(SimpleNamespace(partitions=[], topic_ids={}), SimpleNamespace())
+    generations: Any = SimpleNamespace(
+        progress=SimpleNamespace(refresh=refresh, without_old_ends=lambda: without),
+        peers=SimpleNamespace(paused={}),
+        listener=told.append,
+    )
+    instance._watch.generations = generations
+    instance._watch._observe()
+    assert told == [ProgressRead(without)]

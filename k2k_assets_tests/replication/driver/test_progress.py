@@ -23,7 +23,7 @@ from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.kafka.topic_follower import Replaced
 from k2k_assets.replication.driver.outcome import outcome_of
-from k2k_assets.replication.driver.progress import ProgressReader
+from k2k_assets.replication.driver.progress import OLD_SECONDS, ProgressReader
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.clock import FakeClock
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
@@ -88,6 +88,22 @@ def test_position_and_counters_follow_the_commit_topic(
     assert (before.position, before.records, before.lag) == (30, 0, 70)
     assert (after.position, after.records, after.bytes, after.runs, after.lag) == (80, 45, 450, 3, 20)
     assert reader.starts == {P0: 30}
+
+
+def test_an_end_that_the_source_told_long_ago_is_not_known(
+    reader: ProgressReader, clock: FakeClock, source: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader.begin(CommitLog({P0: commit_record(P0, 100)}))
+    assert not reader.without_old_ends().partitions[P0].is_end_known, "it was never asked"
+    reader.refresh()
+    monkeypatch.setattr(source, "led_offsets", lambda *_, **__: LedOffsets({P1: 0}, {P0: "the topic has no leader"}))
+    clock.advance(OLD_SECONDS - 1)
+    reader.refresh()
+    assert reader.without_old_ends().partitions[P0] == reader.current().partitions[P0]
+    clock.advance(1)
+    found = reader.without_old_ends().partitions
+    assert (found[P0].is_end_known, found[P1].is_end_known) == (False, True)
+    assert reader.current().partitions[P0].readable_end == 100, "the result of the run tells the last one"
 
 
 def test_what_was_read_before_an_error_is_told_after_it(

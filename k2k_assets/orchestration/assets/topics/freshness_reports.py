@@ -10,9 +10,9 @@ from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
 from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
-from k2k_assets.status.freshness import check_keeps_up
+from k2k_assets.status.freshness import check_keeps_up, not_known
 from k2k_assets.status.lag import PartitionLag
-from k2k_assets.verification.verdict import Judgement
+from k2k_assets.verification.verdict import Judgement, Verdict
 
 LOOK_SECONDS = 30.0
 
@@ -37,6 +37,7 @@ class FreshnessReports:
     _next: float = 0.0
     _next_of_all: float = 0.0
     _reported: dict[str, Judgement] = field(default_factory=dict)
+    _without_end: dict[str, float] = field(default_factory=dict)
 
     def report_when_due(self, progress: Progress, now: float) -> None:
         """Looks if it is time.
@@ -56,8 +57,19 @@ class FreshnessReports:
             for topic, lags in by_topic(self.lags(progress.partitions)).items()
             if (verdict := check_keeps_up(topic, lags, self.limit, progress.paused.get(topic))) is not None
         }
+        found = {**self._doubts(progress, now), **found}
         new = {topic: verdict for topic, verdict in found.items() if self._reported.get(topic) != verdict.judgement}
         if new:
             topics = {tp.topic for tp in progress.partitions}
             self.verdicts.give_unless_shown(evaluations(freshness_check_keys(self.names, topics), new))
             self._reported |= {topic: verdict.judgement for topic, verdict in new.items()}
+
+    def _doubts(self, progress: Progress, now: float) -> dict[str, Verdict]:
+        """Doubts about topics of which the source has not told an end for longer than the limit."""
+        silent = {tp.topic for tp, p in progress.partitions.items() if not (p.is_end_known or p.stopped)}
+        self._without_end = {topic: self._without_end.get(topic, now) for topic in silent}
+        return {
+            topic: not_known(topic, self.limit, "the source does not tell where its partitions end")
+            for topic, since in self._without_end.items()
+            if now - since > self.limit
+        }

@@ -21,7 +21,6 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.kafka.cluster import TopicDescription
-from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.commit_log import commit_log_metadata, commit_log_version
 from k2k_assets.orchestration.assets.data_versions import provenance_tags, version_of
@@ -155,7 +154,7 @@ class SyncRun:
         """Notes once that the run works; before its slots have claimed anything, the end may be that of others."""
         if self._has_worked or not self._has_claimed:
             return
-        nothing_left = all(part.stopped or (part.readable_end != END_UNKNOWN and not part.lag) for part in parts)
+        nothing_left = all(part.stopped or (part.is_end_known and not part.lag) for part in parts)
         if nothing_left or any(part.records for part in parts):
             self.works()
             self._has_worked = True
@@ -295,7 +294,7 @@ def lags_of(
         oldest: See `SyncRun`.
     """
     waiting = {tp: (part.position, part.readable_end) for tp, part in parts.items() if part.lag}
-    ends = {tp: part.readable_end for tp, part in parts.items() if part.readable_end != END_UNKNOWN}
+    ends = {tp: part.readable_end for tp, part in parts.items() if part.is_end_known}
     positions = {tp: part.position for tp, part in parts.items()}
     return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))
 

@@ -11,7 +11,6 @@ from k2k_assets.control.commit_record import forms_of
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.stops.reason import Stops, codes_of, render_topic
 from k2k_assets.core.words import plural
-from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration import metadata as keys
 from k2k_assets.orchestration.assets.topics.running_copy import FollowedTopic
 from k2k_assets.orchestration.metadata import Metadata
@@ -112,7 +111,7 @@ def live_metadata(
     columns = {"partition": "int", "position": "int", "source end": "int", "lag": "int", "records": "int"}
     worst = sorted(parts, key=lambda n: (-parts[n].lag, n))[: keys.MOST_ROWS_AGAIN]
     rows = (
-        (n, p.position, None if p.readable_end == END_UNKNOWN else p.readable_end, p.lag, p.records)
+        (n, p.position, p.readable_end if p.is_end_known else None, p.lag, p.records)
         for n, p in sorted(parts.items())
         if n in worst
     )

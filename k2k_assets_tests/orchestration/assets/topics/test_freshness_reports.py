@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dagster as dg
 import pytest
 
+from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.leaders import END_UNKNOWN
 from k2k_assets.orchestration.assets.topics.freshness_reports import LOOK_SECONDS, FreshnessReports
 from k2k_assets.orchestration.checks.evaluations import Evaluations
 from k2k_assets.orchestration.names import AssetNames
@@ -92,4 +94,37 @@ def test_what_could_not_be_told_is_told_at_the_next_look() -> None:
 def test_before_a_topic_is_copied_nothing_is_told() -> None:
     world = World()
     world.reports().report_when_due(Progress({}, 0.0), 1000)
+    assert world.told() == {}
+
+
+def test_what_passed_is_in_doubt_where_the_source_does_not_tell_its_ends_for_long() -> None:
+    world = World()
+    reports = world.reports()
+    reports.report_when_due(PROGRESS, 1000.0)
+    assert world.told() == dict.fromkeys(TOPICS, True)
+    orders = TopicPartition("orders", 0)
+    silent = replace(
+        PROGRESS, partitions={**PROGRESS.partitions, orders: PartitionProgress(5, END_UNKNOWN, END_UNKNOWN)}
+    )
+    world.seconds["orders"] = None
+    reports.report_when_due(silent, 1030.0)
+    reports.report_when_due(silent, 1090.0)
+    assert world.told() == {}, "not for longer than the limit yet"
+    reports.report_when_due(silent, 1120.0)
+    (doubt,) = world.given
+    assert (doubt.severity, doubt.asset_key.path[-1]) == (dg.AssetCheckSeverity.WARN, "orders")
+    assert "is not known: the source does not tell" in (doubt.description or "")
+    assert world.told() == {"orders": False}
+    world.seconds["orders"] = 1.0
+    reports.report_when_due(PROGRESS, 1150.0)
+    assert world.told() == {"orders": True}
+
+
+def test_a_stopped_partition_has_no_end_to_tell() -> None:
+    """The check of the stops tells of it."""
+    world = World(dict.fromkeys(TOPICS))
+    stopped = PartitionProgress(5, END_UNKNOWN, END_UNKNOWN, stopped=SourceDeleted("orders"))
+    reports = world.reports()
+    for now in (1000.0, 2000.0):
+        reports.report_when_due(Progress({TopicPartition("orders", 0): stopped}, 0.0), now)
     assert world.told() == {}

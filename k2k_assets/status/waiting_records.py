@@ -16,7 +16,7 @@ from k2k_assets.pipeline import Pipeline
 
 # Longest time for all partitions together; partitions without an answer by then are left out.
 _SECONDS = 5.0
-# At most so many partitions are read, those with the largest lag; each costs one fetch.
+# At most so many partitions are read at once: those that stand still, then those with the largest lag; each costs one fetch.
 _MOST_PARTITIONS = 500
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,
@@ -43,6 +43,7 @@ class WaitingRecords:
         self._properties = {"isolation.level": "read_committed", **pipeline.client_properties("source", "consumer")}
         self._consumer: Consumer | None = None
         self._known: dict[tuple[TopicPartition, int], int] = {}
+        self._before: dict[TopicPartition, int] = {}
 
     def oldest(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int | None]:
         """Timestamps of the first records behind positions, in milliseconds since the epoch.
@@ -52,11 +53,18 @@ class WaitingRecords:
 
         Returns:
             Timestamps; None if there is no record between position and end. Partitions that could not be read in time,
-            or whose record has no timestamp, are left out.
+            or whose record has no timestamp, are left out. Of more than 500, those that have moved since the last call
+            may be left out; those that stand still are read by a later one.
         """
         self._known = {at: time for at, time in self._known.items() if wanted.get(at[0], (None,))[0] == at[1]}
         known = {tp: self._known[tp, start] for tp, (start, _) in wanted.items() if (tp, start) in self._known}
-        asked = sorted(wanted.keys() - known.keys(), key=lambda tp: wanted[tp][0] - wanted[tp][1])[:_MOST_PARTITIONS]
+        before, self._before = self._before, {tp: start for tp, (start, _) in wanted.items()}
+
+        def urgency(tp: TopicPartition) -> tuple[bool, int]:
+            start, end = wanted[tp]
+            return before.get(tp) != start, start - end
+
+        asked = sorted(wanted.keys() - known.keys(), key=urgency)[:_MOST_PARTITIONS]
         return {**known, **(self._read({tp: wanted[tp] for tp in asked}) if asked else {})}
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from k2k_assets.pipeline import Pipeline
 
 # Longest time for all partitions together; partitions without an answer by then are left out.
 _SECONDS = 5.0
-# At most so many partitions are read at once: those that stand still, then those with the largest lag; each costs one fetch.
+# At most so many are read at once, each by one fetch: those that stand still, then those with the largest lag.
 _MOST_PARTITIONS = 500
 _SETTINGS: dict[str, object] = {
     "enable.partition.eof": True,

@@ -36,7 +36,7 @@ from k2k_assets.overrides.holders import live_holders
 from k2k_assets.overrides.lost_copies import with_lost_copies
 from k2k_assets.overrides.offset_snapshot import OffsetSnapshot, take_snapshot
 from k2k_assets.overrides.records import commit_record, mapping_record
-from k2k_assets.overrides.request import Request
+from k2k_assets.overrides.request import Request, Where
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
@@ -153,7 +153,7 @@ class _Writer:
         self._claims = ClaimWriter(pipeline, tail, sink, owner, (generation, 0))
 
     def write(self, request: Request) -> list[Override]:
-        asked = request.by_partition(self._snapshot.partitions)
+        asked = sorted(set(self._claimed_as.values()))
         own = self._claims.claim(self._claims.new({tp: self._snapshot.topics[tp.topic].topic_id for tp in asked}))
         release = self._claims.release_all(own.values())
         try:
@@ -242,7 +242,7 @@ def _decide(
     request: Request,
     logs: SourceLogs,
 ) -> list[Override]:
-    asked = request.by_partition(snapshot.partitions)
+    asked = _asked(snapshot, log, request)
     stated = (snapshot.facts(pipeline, tp, log) for tp in asked)
     facts = {each.source: each for each in with_lost_copies(pipeline, target, snapshot.cluster_id, stated)}
     # What was copied of a former topic of the same name says nothing of the log of this one.
@@ -250,6 +250,26 @@ def _decide(
     ends = logs.ends(copied, copied).offsets
     facts |= {tp: _with_log(facts[tp], ends.get(tp, NOT_KNOWN), record.position) for tp, record in copied.items()}
     return [decide_override(facts[tp], asked[tp], request) for tp in asked]
+
+
+def _asked(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> dict[TopicPartition, Where]:
+    """The requested position of each partition.
+
+    A topic that was created anew may have fewer partitions than were copied. Accepted as a whole, it is accepted for
+    the others too: nothing else would end their stop. Should they come back, they are copied from their beginning.
+    """
+    asked = request.by_partition(snapshot.partitions)
+    if request.new_topic:
+        whole = {name: snapshot.topics[name] for one in request.wanted if one.partition is None for name in [one.topic]}
+        gone = (
+            tp
+            for tp, record in log.positions.items()
+            if (topic := whole.get(tp.topic)) is not None
+            and tp.partition >= topic.partitions
+            and record.source_topic_id != topic.topic_id
+        )
+        asked |= dict.fromkeys(sorted(gone), "earliest")
+    return asked
 
 
 def _with_log(facts: PartitionFacts, end: int, position: int) -> PartitionFacts:
@@ -266,7 +286,7 @@ def _read_log(pipeline: Pipeline, snapshot: OffsetSnapshot, target: Cluster) -> 
 def _claimed_as(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> ClaimedAs:
     """The topic ids under which the partitions may be claimed: today's, and that of a former topic of the same name."""
     found: dict[tuple[str, int], TopicPartition] = {}
-    for tp in request.by_partition(snapshot.partitions):
+    for tp in _asked(snapshot, log, request):
         record = log.positions.get(tp)
         former = (record.source_topic_id,) if record else ()
         found |= {(topic_id, tp.partition): tp for topic_id in (*former, snapshot.topics[tp.topic].topic_id)}

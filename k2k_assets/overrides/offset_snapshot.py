@@ -44,7 +44,10 @@ class OffsetSnapshot:
         return [TopicPartition(t.name, p) for t in self.topics.values() for p in range(t.partitions)]
 
     def facts(self, pipeline: Pipeline, tp: TopicPartition, log: CommitLog) -> PartitionFacts:
-        """Collects the state of one partition from the snapshot and the commit log."""
+        """Collects the state of one partition from the snapshot and the commit log.
+
+        One that the topic no longer has is empty.
+        """
         target = pipeline.routing.target_topic(tp.topic)
         there = self.targets.get(target)
         target_end = self.target_ends.get(TopicPartition(target, tp.partition), 0) if self.one_to_one else None
@@ -55,9 +58,9 @@ class OffsetSnapshot:
             source_topic_id=self.topics[tp.topic].topic_id,
             target_topic=target,
             target_topic_id=there.topic_id if there else None,
-            start=self.starts[tp],
-            readable=self.readable[tp],
-            end=self.ends[tp],
+            start=self.starts.get(tp, 0),
+            readable=self.readable.get(tp, 0),
+            end=self.ends.get(tp, 0),
             target_end=target_end,
             noted=note.reason if (note := log.noted.get(tp)) else None,
         )

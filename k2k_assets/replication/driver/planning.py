@@ -68,14 +68,21 @@ class ClusterSnapshot:
     def seen_again(self, source: Cluster, target: Cluster) -> ClusterSnapshot:
         """The same snapshot with new topic descriptions: an override may have accepted a topic that was created anew.
 
-        A topic that is gone, or hidden from the principal, keeps its description; its slot will stop it.
+        A topic that is gone, or hidden from the principal, keeps its description; its slot will stop it. One that was
+        created anew may have fewer partitions; what the commit log says of the others stays.
 
         Raises:
             ClusterUnreachable: A cluster does not answer.
         """
         on_source = source.describe_async(self.descriptions, partly=True)
         on_target = target.describe_async(self.targets, partly=True)
-        return replace(self, descriptions=self.descriptions | on_source(), targets=self.targets | on_target())
+        seen = on_source()
+        topics = {
+            name: (to, min(count, seen[name].partitions) if name in seen else count)
+            for name, (to, count) in self.topics.items()
+        }
+        descriptions = self.descriptions | seen
+        return replace(self, topics=topics, descriptions=descriptions, targets=self.targets | on_target())
 
     def with_new(self, new: ClusterSnapshot) -> ClusterSnapshot:
         """This snapshot with the topics and the control topics of a newer one."""

@@ -162,9 +162,13 @@ class ProgressReader:
         return {tp: note for tp, note in self._notes.notes.items() if tp not in self.newest}
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
-        """Follows these partitions too."""
-        for tp in partitions:
-            self._partitions.setdefault(tp, PartitionProgress(0, END_UNKNOWN, END_UNKNOWN))
+        """Follows these partitions too, and no others of their topics: one created anew may have fewer."""
+        wanted = set(partitions)
+        topics = {tp.topic for tp in wanted}
+        for tp in [tp for tp in self._partitions if tp.topic in topics and tp not in wanted]:
+            del self._partitions[tp]
+        for tp in sorted(wanted - self._partitions.keys()):
+            self._partitions[tp] = PartitionProgress(0, END_UNKNOWN, END_UNKNOWN)
 
     def begin(self, commit_log: CommitLog) -> None:
         """Takes in the commit log from before the run."""

@@ -60,6 +60,12 @@ def test_topics_are_looked_at_again() -> None:
     assert seen.topic_ids[TopicPartition("gone", 0)] == "first gone", "its slot tells"
 
 
+def test_one_that_was_created_anew_with_fewer_partitions_has_no_others() -> None:
+    now: Any = FakeCluster({"t": ("second t", 1), "u": ("first u", 3)})
+    seen = snapshot("t", "u").seen_again(now, now)
+    assert seen.partitions == [P0, TopicPartition("u", 0), TopicPartition("u", 1)], "what is new is found elsewhere"
+
+
 def test_one_that_may_not_be_seen_any_more_stays_as_it_was_alone() -> None:
     """Another one that was created anew, and accepted, is never copied else."""
     secretive: Any = Secretive({"t": ("second t", 2)})

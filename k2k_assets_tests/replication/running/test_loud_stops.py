@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.clusters import both_clusters
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import PartitionStopped
 from k2k_assets.replication.slot import session
@@ -19,6 +23,8 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
+from k2k_assets.verification.stops import check_copies_on
+from k2k_assets.verification.verdict import Verdict
 from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
     create_topic,
@@ -461,3 +467,43 @@ def test_a_source_topic_that_is_created_anew_while_nothing_comes(clusters: Kafka
     running.await_copied(11)
     running.end()
     assert [(stop.partition, stop.reason.code) for stop in stops()] == [(TopicPartition(anew, 0), "source-recreated")]
+
+
+def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
+    clusters: KafkaSandbox, make: Make
+) -> None:
+    """Once it is accepted nothing is stopped any more, also none of the partitions that it has no more."""
+    source, target = clusters.source_servers, clusters.target_servers
+    bad, good = create_topic(source, unique("bad"), 3), create_topic(source, unique("good"))
+    pipeline = make([bad, good], "enabled")
+    running = Running(pipeline, 1)
+    for partition in range(3):
+        produce(source, bad, [b"a"] * 2, partition)
+    running.await_copied(6)
+    delete_topic(source, bad)
+    create_topic(source, bad)
+
+    def stopped() -> set[TopicPartition]:
+        return {event.partition for event in running.events if isinstance(event, PartitionStopped)}
+
+    wait_until(lambda: len(stopped()) == 3, 60, "the stops")
+    assert not _check(pipeline, clusters, bad).passed
+    with both_clusters(pipeline) as there:
+        accepted = override(pipeline, *there, Request((Wanted(bad, None, "earliest"),), "a test", new_topic=True))
+    assert [(one.facts.source.partition, one.position) for one in accepted] == [(0, 0), (1, 0), (2, 0)]
+    verdict = _check(pipeline, clusters, bad)
+    assert verdict.passed, verdict.summary
+
+    produce(source, bad, [b"b"])
+    running.end()
+    again = Running(pipeline, 1)
+    again.await_copied(1)
+    again.end()
+    assert sorted(r.value for r in read_all(target, bad)) == [b"a"] * 6 + [b"b"]
+    verdict = _check(pipeline, clusters, bad)
+    assert verdict.passed, verdict.summary
+
+
+def _check(pipeline: Pipeline, clusters: KafkaSandbox, topic: str) -> Verdict:
+    with both_clusters(pipeline) as (source, target):
+        return check_copies_on(topic, read_commit_log(pipeline, source.cluster_id(), target))

@@ -499,7 +499,7 @@ def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
     again = Running(pipeline, 1)
     again.await_copied(1)
     again.end()
-    assert sorted(r.value for r in read_all(target, bad)) == [b"a"] * 6 + [b"b"]
+    assert sorted(r.value or b"" for r in read_all(target, bad)) == [b"a"] * 6 + [b"b"]
     verdict = _check(pipeline, clusters, bad)
     assert verdict.passed, verdict.summary
 

@@ -46,14 +46,14 @@ class CopyVerdicts:
     _topics: AbstractSet[str] = frozenset()
 
     def stop(self, tp: TopicPartition, reason: StopReason, position: int) -> None:
-        """A partition is stopped: its topic's check fails.
+        """A partition is stopped, or is so for another reason than before: its topic's check fails, and says why.
 
         Args:
             tp: The source partition.
             reason: The stop reason.
             position: Its position, as far as it is known.
         """
-        if tp in self.stopped:
+        if tp in self.stopped and self.stopped[tp][0] == reason:
             return
         self.stopped[tp] = reason, position
         self._turned.add(tp.topic)
@@ -79,11 +79,18 @@ class CopyVerdicts:
                 self._shown_stopped.add(tp)
             elif now is not None and (now.position != position or tp in self._shown_stopped):
                 recovered.append(tp)
+        self._forget_gone(progress)
         for tp in recovered:
             del self.stopped[tp]
             self._shown_stopped.discard(tp)
             self._turned.add(tp.topic)
             self.log(f"{tp} is not stopped any more")
+
+    def _forget_gone(self, progress: Progress) -> None:
+        """Of a topic that was created anew with fewer partitions, the others; the commit log tells of them."""
+        for tp in [tp for tp in self.stopped if tp.topic in self._topics and tp not in progress.partitions]:
+            del self.stopped[tp]
+            self._turned.add(tp.topic)
 
     def _note_paused(self, paused: Mapping[str, Pause]) -> None:
         """A topic that was paused, or is resumed, is told of by its check and its next report."""

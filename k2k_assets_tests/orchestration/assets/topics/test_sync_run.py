@@ -16,8 +16,8 @@ from k2k_assets.control.commit_log import CommitLog
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.pause_records import Pause
 from k2k_assets.core.errors import ClusterUnreachable
-from k2k_assets.core.stops.reason import StopReason
-from k2k_assets.core.stops.reasons.source_topic import SourceDeleted, SourceRecreated
+from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons.source_topic import FewerPartitions, SourceDeleted, SourceRecreated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
@@ -262,6 +262,19 @@ def test_a_stop_is_told_when_it_happens_and_so_is_its_end(fixture: Fixture, to: 
     run.see(progress(to, 9))
     assert [check.passed for check in fixture.checks] == [True, False, True]
     assert "a.b-0 is not stopped any more" in fixture.lines
+
+
+def test_a_stop_for_another_reason_is_told_and_ends_with_its_partition(fixture: Fixture) -> None:
+    """Tried again, a topic that was created anew may turn out to have fewer partitions."""
+    one, other = TopicPartition("a.b", 0), TopicPartition("a.b", 1)
+    fixture.log = CommitLog({one: commit_record(one, position=5)})
+    run = fixture.run()
+    run.see(progress(5, 5))
+    for why in (SourceRecreated("a.b", "id", "another id"), FewerPartitions("a.b", 1)):
+        run.see(PartitionStopped(other, why))
+        assert f"a.b-1 is stopped: {render(why)}" in fixture.lines
+    run.see(ProgressRead(Progress({one: PartitionProgress(5, 5, 5)}, 0.0)))
+    assert [check.passed for check in fixture.checks] == [True, False, False, True]
 
 
 def test_the_stop_of_a_topic_that_appeared_since_is_told_too(fixture: Fixture) -> None:

@@ -38,6 +38,8 @@ class Polled:
     Attributes:
         chunks: Records, at most one chunk for each partition, in source order.
         ends: Ends of partitions that were seen, past trailing markers.
+        epochs: Positions behind these records before which the log has that leader epoch, and not the one that it was
+            assigned with: nothing was written in that one.
         passed: Number of records that were read and left out.
         is_held_back: Whether there may be records that were not asked for, because a limit is reached.
         has_more: Whether the source is known to have more that was asked for and has not arrived yet.
@@ -45,6 +47,7 @@ class Polled:
 
     chunks: list[Chunk] = field(default_factory=list)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, Position] = field(default_factory=dict)
     passed: int = 0
     is_held_back: bool = False
     has_more: bool = False

@@ -28,7 +28,7 @@ from k2k_assets_tests.support.brokers.kafka import (
     unique,
 )
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
-from k2k_assets_tests.support.copies.copying import Running, assert_same_content, copy, told
+from k2k_assets_tests.support.copies.copying import Running, assert_same_content, commit_records, copy, told
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.support.suite.storms import MODES, in_storms
 
@@ -157,6 +157,42 @@ def test_a_log_that_was_cut_off_before_anything_was_copied(
     assert run(["set", "-f", str(path), *going_on.split()[4:]]) == 0
     assert set(copy(pipeline).stopped) == {aborted}
     assert [r.value for r in read_all(clusters.target_servers, untouched)] == [b"new %d" % i for i in range(60, 200)]
+
+
+@pytest.mark.slow
+@MODES
+def test_leader_epochs_in_which_nothing_was_written_are_no_truncation(
+    clusters: KafkaSandbox, tmp_path: Path, source: LossySource, mode: str
+) -> None:
+    """Leaders forget them. Before a record is copied, the position has the epoch that the log had at the beginning."""
+    quiet, aborted = topics = [create_topic(source.servers, unique(n)) for n in ("quiet", "aborted")]
+    for topic in topics:
+        source.write(topic, "before", 40)
+    source.start_again(topics)
+    _, pipeline = pipeline_file(source, clusters, tmp_path, topics, mode, **LATEST)
+    assert copy(pipeline).stopped == {}
+
+    def epochs() -> dict[str, int | None]:
+        return {r.source.topic: r.leader_epoch for r in commit_records(pipeline, clusters.target_servers)}
+
+    assert epochs() == {quiet: 1, aborted: 1}
+    source.start_again(topics)
+    produce(source.servers, aborted, [b"never"] * 3, 0, abort=True)
+    running = Running(pipeline, 1)
+    try:
+        passed = {TopicPartition(quiet, 0): 40, TopicPartition(aborted, 0): 44}
+        wait_until(lambda: running.positions() == passed, SECONDS, "the end of both")
+    finally:
+        running.end()
+    assert running.error is None
+    assert epochs() == {quiet: 0, aborted: 0}, "of the last records before the position"
+
+    source.start_again(topics)
+    for topic in topics:
+        source.write(topic, "after", 10)
+    assert copy(pipeline).stopped == {}
+    for topic in topics:
+        assert [r.value for r in read_all(clusters.target_servers, topic)] == [b"after %d" % i for i in range(10)]
 
 
 @pytest.mark.slow

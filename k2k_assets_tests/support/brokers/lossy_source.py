@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,9 +60,19 @@ class LossySource:
         for topic in self._sizes:
             self.await_later_epoch(topic)
 
+    def start_again(self, topics: Iterable[str]) -> None:
+        """Nothing is lost, but their logs begin another leader epoch."""
+        before = {topic: self.epoch(topic) for topic in topics}
+        self.broker.restart()
+        for topic, epoch in before.items():
+            self._await_epoch_after(topic, epoch)
+
     def await_later_epoch(self, topic: str) -> None:
         """Waits until the log has begun a second leader epoch, which replaces the first one if that has no record."""
-        wait_until(lambda: self.epoch(topic) > 0, SECONDS, f"a new epoch of {topic}")
+        self._await_epoch_after(topic, 0)
+
+    def _await_epoch_after(self, topic: str, before: int) -> None:
+        wait_until(lambda: self.epoch(topic) > before, SECONDS, f"a new epoch of {topic}")
 
     def epoch(self, topic: str) -> int:
         """The newest leader epoch of the log."""

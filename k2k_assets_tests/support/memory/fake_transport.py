@@ -44,6 +44,7 @@ class FakeSource:
     Attributes:
         unreadable: Offset of a record of a partition whose headers cannot be read.
         first_epoch: Leader epoch of the first record of each chunk; that of the last is 0.
+        epochs: What the next poll tells of leader epochs.
         left_out: How many records a poll passed over.
         knows_more: Whether it is known to have more, which has not arrived.
     """
@@ -61,6 +62,7 @@ class FakeSource:
         self.limits: list[int] = []
         self.unreadable: dict[TopicPartition, int] = {}
         self.first_epoch = 0
+        self.epochs: dict[TopicPartition, Position] = {}
         self.left_out: Callable[[], int] = lambda: 0
         self.knows_more: Callable[[], bool] = lambda: False
         self._clock = clock
@@ -81,7 +83,7 @@ class FakeSource:
         self.limits.append(limit)
         self._clock.advance(self._poll_seconds)
         polled = self._ready(limit)
-        if not polled.chunks and not polled.ends and not polled.passed:
+        if not (polled.chunks or polled.ends or polled.epochs or polled.passed):
             next_arrival = min((a.at for a in self._waiting), default=float("inf"))
             self._clock.advance(max(0.0, min(timeout, next_arrival - self._clock.now)))
             polled = self._ready(limit)
@@ -106,6 +108,7 @@ class FakeSource:
         polled = Polled([Chunk(tp, self._records(tp, offsets)) for tp, offsets in taken.items()])
         polled.passed = self.left_out()
         polled.has_more = self.knows_more()
+        polled.epochs, self.epochs = self.epochs, {}
         for tp, offsets in taken.items():
             self._next[tp] = offsets[-1] + 1
             self._told.discard(tp)

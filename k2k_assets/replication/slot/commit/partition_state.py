@@ -131,6 +131,11 @@ class PartitionState:
         self.leader_epoch = chunk.records.leader_epoch if dropped is None else dropped.leader_epoch
         self.epoch_end = chunk.end
 
+    def know_epoch(self, at: Position) -> None:
+        """Takes over the leader epoch that the log has before a position, if the position is behind the last record."""
+        if at.offset == self.epoch_end:
+            self.leader_epoch = at.leader_epoch
+
     def committed_to_next(self) -> None:
         """Notes that what is in hand is committed."""
         self.committed = self.next

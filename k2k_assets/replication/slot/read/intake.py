@@ -108,6 +108,8 @@ class Intake:
             # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.
             self._committer.commit()
             raise fault
+        for tp, at in polled.epochs.items():
+            states[tp].know_epoch(at)
         for tp, end in polled.ends.items():
             if tp in self.held:
                 continue

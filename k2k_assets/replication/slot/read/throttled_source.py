@@ -167,4 +167,5 @@ def _count(polled: Polled) -> int:
 def _add(polled: Polled, more: Polled) -> None:
     polled.chunks += more.chunks
     polled.ends.update(more.ends)
+    polled.epochs.update(more.epochs)
     polled.passed += more.passed

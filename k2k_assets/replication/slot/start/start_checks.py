@@ -149,7 +149,10 @@ def _with_ends(pipeline: Pipeline, plans: Sequence[PartitionPlan], source: Clust
 
 
 def _note_epochs(states: Collection[PartitionState], source: Cluster) -> None:
-    """Sets the log's newest leader epoch for partitions without a copied record; it is valid at their position."""
+    """Sets the log's newest leader epoch for partitions without a copied record.
+
+    It is valid at their position, though no record need have been written in it (`PartitionState.know_epoch`).
+    """
     epochs = source.leader_epochs([state.plan.source for state in states])
     for state in states:
         state.leader_epoch, state.epoch_end = epochs.get(state.plan.source), state.committed

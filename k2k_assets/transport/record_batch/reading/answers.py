@@ -8,12 +8,13 @@ from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import OffsetOutOfRange, RecordsDeleted, SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
+from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, arrived
-from k2k_assets.transport.record_batch.errors import Unreadable, error_text
+from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable, error_text
 from k2k_assets.transport.record_batch.reading.leadership import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, size_of
 from k2k_assets.transport.record_batch.reading.walk import Walked, walk
-from k2k_assets.transport.record_batch.wire.fetch_messages import FetchedPartition
+from k2k_assets.transport.record_batch.wire.fetch_messages import EpochEnd, FetchedPartition
 from k2k_assets.transport.record_batch.wire.traffic import NOTHING, QueueSize
 
 OFFSET_OUT_OF_RANGE = 1
@@ -57,11 +58,28 @@ def take(partition: ReadPartition, fetched: FetchedPartition, most_joined: int =
         partition.stop(_reason(partition, fetched.error))
         return NOTHING
     if fetched.diverging is not None:
-        partition.stop(SourceDiverged(partition.tp, partition.position, fetched.diverging))
+        _diverge(partition, fetched.diverging)
         return NOTHING
     stable = fetched.stable if fetched.stable >= 0 else fetched.high_watermark
     walked = walk(fetched.records, partition.position, stable, fetched.aborted, most_joined)
     return _queue(partition, walked, stable)
+
+
+def _diverge(partition: ReadPartition, log: EpochEnd) -> None:
+    """Stops a partition whose log was cut off below the position; else takes over the epoch that the log has there.
+
+    The epoch of the question need not be that of a record: where none was copied, it is the one that the log had when
+    copying began, and a leader forgets epochs in which nothing was written. After a cut the next epoch begins at it, so
+    that all earlier ones end below the position. Each answer names an earlier epoch than the question: they end.
+    """
+    if log.end < partition.position:
+        partition.stop(SourceDiverged(partition.tp, partition.position, log.end))
+    elif log.epoch < partition.epoch:
+        partition.epoch = log.epoch
+        partition.queue.append(Position(partition.position, log.epoch))
+    else:
+        asked = f"{partition.tp}: asked for {partition.position}, read up to there under leader epoch {partition.epoch}"
+        partition.fail(NotByBatches([f"{asked}, the leader says that epoch {log.epoch} ends at {log.end}"]))
 
 
 def _queue(partition: ReadPartition, walked: Walked, stable: int) -> QueueSize:

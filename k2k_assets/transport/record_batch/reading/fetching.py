@@ -148,7 +148,7 @@ class Fetching:
             if wanted is None:
                 raise ProtocolError(f"{connection}: an answer about a partition that was not asked for")
             partition = self._partitions[wanted.tp]
-            if partition.is_stopped or partition.position != wanted.offset:
+            if partition.is_stopped or (partition.position, partition.epoch) != (wanted.offset, wanted.last_epoch):
                 continue  # the leader has moved, and the new one was quicker
             if each.error == OFFSET_OUT_OF_RANGE:
                 log_ends = yield from _log_ends(connection, wanted.tp)

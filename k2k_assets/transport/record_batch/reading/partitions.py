@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch
 from k2k_assets.transport.record_batch.errors import NotByBatches
@@ -47,11 +48,12 @@ class ReadPartition:
     Attributes:
         tp: Which one.
         position: The next offset to ask for.
-        epoch: Leader epoch of what was read last; -1 if unknown.
+        epoch: Leader epoch of what was read last, as far as the log knows it; -1 if unknown.
         topic_id: Its topic's id, 16 bytes; None before the first answer about it.
         leader: Node id of the leader; `NOBODY`: it has to be found.
         leader_epoch: Its leader epoch; -1 if unknown.
-        queue: What was read, in order; nothing comes behind an error.
+        queue: What was read, in order; nothing comes behind an error. A position: the log has its leader epoch there,
+            and not the one that was asked for.
         told_end: The end that was told last; -1 for none.
         stable: Up to there records are known to be committed; -1 before the first answer.
         missing_since: Since when brokers do not know it, monotonic seconds; None if they do.
@@ -64,7 +66,7 @@ class ReadPartition:
     topic_id: bytes | None = None
     leader: int = NOBODY
     leader_epoch: int = -1
-    queue: deque[ArrivedBatch | SeenEnd | SourceStopped | NotByBatches] = field(default_factory=deque)
+    queue: deque[ArrivedBatch | SeenEnd | Position | SourceStopped | NotByBatches] = field(default_factory=deque)
     told_end: int = -1
     stable: int = -1
     missing_since: float | None = None

@@ -143,6 +143,8 @@ class BatchSource:
             partition.queue.popleft()
             if isinstance(first, SeenEnd):
                 polled.ends[partition.tp] = first.offset
+            elif isinstance(first, Position):
+                polled.epochs[partition.tp] = first
             else:
                 polled.ends.pop(partition.tp, None)
                 taken.append(first)

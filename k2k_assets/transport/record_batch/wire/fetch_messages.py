@@ -74,6 +74,13 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
+class EpochEnd(NamedTuple):
+    """The leader epoch that a log has at some offset, and the offset after its last record."""
+
+    epoch: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
     """What was answered about one partition.
@@ -85,7 +92,8 @@ class FetchedPartition:
         high_watermark: Its end.
         stable: Its last stable offset.
         aborted: Aborted transactions among the records.
-        diverging: Where the leader epoch that was read last ends, if the log was cut off before the offset; else None.
+        diverging: The newest leader epoch of the log up to the one that was read last, if it ends before the offset, or
+            is not that one; else None.
         records: The batches; the last one may be cut off.
     """
 
@@ -95,7 +103,7 @@ class FetchedPartition:
     high_watermark: int
     stable: int
     aborted: Sequence[Aborted]
-    diverging: int | None
+    diverging: EpochEnd | None
     records: memoryview
 
 
@@ -168,9 +176,9 @@ def read_fetch(version: int, answer: memoryview) -> FetchAnswer:
     return FetchAnswer(error, throttled, reader.of_partitions(version >= WITH_TOPIC_IDS, partition))
 
 
-def _diverging(tag: memoryview | None) -> int | None:
+def _diverging(tag: memoryview | None) -> EpochEnd | None:
     if tag is None:
         return None
     reader = Reader(tag)
-    epoch, end = reader.int32(), reader.int64()
-    return None if epoch == end == -1 else end
+    found = EpochEnd(reader.int32(), reader.int64())
+    return None if found == (-1, -1) else found

@@ -67,6 +67,14 @@ def test_a_topic_that_is_spent_does_not_hold_up_the_others() -> None:
     assert (read[B], read[C]) == (5000, 5000)
 
 
+def test_what_is_told_of_leader_epochs_is_handed_on() -> None:
+    harness = Harness({"bytesPerSecond": 1000 * SIZE}, {"a": 1})
+    harness.assign(A)
+    ((_, client),) = harness.opened
+    client.epochs = {A: Position(4, 2)}
+    assert {A: Position(4, 2)} in [harness.source.poll(1000, 0.1).epochs for _ in range(20)]
+
+
 def test_topics_keep_both_limits() -> None:
     throttle = {"bytesPerSecond": 300 * SIZE, "topics": [{"pattern": "a", "bytesPerSecond": 100 * SIZE}]}
     harness = Harness(throttle, {"a": 1, "b": 2})

@@ -11,6 +11,7 @@ import pytest
 from k2k_assets.core.stops.reason import render
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
+from k2k_assets.transport.interface import Position
 from k2k_assets_tests.replication.slot.session.harness import HOUR, P0, P1, Harness, arrivals
 from k2k_assets_tests.support.memory.fake_transport import Arrival
 from k2k_assets_tests.support.memory.plans import commit_record
@@ -49,6 +50,16 @@ def test_a_window_ends_when_it_is_over_or_after_an_idle_time(harness: Any) -> No
     made = harness(arrivals(0, 1, at=2.0), {P0: 2}, extent=Window(HOUR, timedelta(seconds=3))).run()
     assert made.clock.now - made.began == pytest.approx(5.0, abs=0.2)
     assert released(made) == {P0: 2}
+
+
+def test_a_leader_epoch_that_the_log_has_forgotten_is_not_kept(harness: Any) -> None:
+    """The one before is valid at the same offset, right behind the last record and before the markers, only."""
+    positions = {P0: commit_record(P0, 5, epoch_end=4), P1: commit_record(P1, 5)}
+    made = harness([], {P0: 6, P1: 6}, positions=positions)
+    made.source.epochs = {P0: Position(4, 2), P1: Position(4, 1)}
+    made.run()
+    written = {r.source: (r.position, r.leader_epoch, r.epoch_end) for r in made.commits(made.copying[-1], "release")}
+    assert written == {P0: (6, 2, 4), P1: (6, 3, 5)}
 
 
 def test_a_slot_whose_partitions_were_all_stopped_releases_its_claims_and_ends(harness: Any) -> None:

@@ -24,7 +24,13 @@ from k2k_assets.transport.record_batch.wire.control_messages import (
     TopicMetadata,
     VersionRange,
 )
-from k2k_assets.transport.record_batch.wire.fetch_messages import Aborted, FetchedPartition, FetchLimits, FetchPosition
+from k2k_assets.transport.record_batch.wire.fetch_messages import (
+    Aborted,
+    EpochEnd,
+    FetchedPartition,
+    FetchLimits,
+    FetchPosition,
+)
 from k2k_assets_tests.support.brokers.kio_messages import packed as as_sent
 from k2k_assets_tests.support.brokers.kio_messages import schema_of
 from k2k_assets_tests.support.suite.properties import examples
@@ -95,7 +101,7 @@ def test_an_answer_to_fetch_is_read(version: int) -> None:
     topic = ID.bytes if version >= 13 else "orders"
     assert (found.error, found.throttled) == (0, 2.0)
     assert found.partitions == [
-        FetchedPartition(topic, 3, 0, 90, 80, [Aborted(5, 12)], 40, memoryview(b"batches")),
+        FetchedPartition(topic, 3, 0, 90, 80, [Aborted(5, 12)], EpochEnd(3, 40), memoryview(b"batches")),
         FetchedPartition(topic, 0, 1, -1, -1, [], None, memoryview(b"")),
     ]
 

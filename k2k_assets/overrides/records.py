@@ -83,7 +83,8 @@ def _source_was_cut(facts: PartitionFacts) -> bool:
     record = facts.record
     if record is None or facts.new_source:
         return False
-    is_told = isinstance(record.reason, SourceDiverged | SourceTruncated)
+    # The stop of one partition is that of its whole topic.
+    is_told = isinstance(record.reason, SourceDiverged | SourceTruncated) and record.reason.source == facts.source
     # Where the leader did not tell in time, groups are judged as if it were.
     is_found = facts.cut_off is not None or facts.is_log_unknown or facts.end < record.position
     return record.source_was_cut or is_told or is_found

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.index.manifest import NotedPosition
@@ -29,7 +29,7 @@ from k2k_assets.verification.coverage import CoveredRow, check_coverage
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory import plans
 
-P0 = TopicPartition("t", 0)
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STOPPED = RecordsDeleted(P0, 20, 40)
 
 
@@ -197,12 +197,19 @@ def test_nothing_is_accepted_of_a_log_of_which_nobody_can_tell() -> None:
         ({"is_log_unknown": True}, True),
         ({"end": 90, "readable": 90}, True),
         ({"cut_off": 60, "source_topic_id": "s-new"}, False),
+        ({"record": plans.commit_record(P0, 100, reason=SourceDiverged(P0, 100, 60))}, True),
+        ({"record": plans.commit_record(P0, 100, reason=SourceTruncated(P0, 100, 60))}, True),
+        ({"record": plans.commit_record(P0, 100, reason=SourceDiverged(P1, 100, 60))}, False),
+        ({"record": plans.commit_record(P0, 100, reason=SourceTruncated(P1, 100, 60))}, False),
     ],
 )
 def test_that_a_log_may_have_lost_what_was_copied_is_noted(
     tmp_path: Path, changed: dict[str, Any], was_cut: bool
 ) -> None:
-    """Groups may have read it too: from then on their own leader epochs are looked at."""
+    """Groups may have read it too: from then on their own leader epochs are looked at.
+
+    The stop of one partition is noted for its whole topic: it says nothing of the logs of the others.
+    """
     one = decide_override(facts(**changed), "earliest", request(new_topic=True))
     record, _ = records(tmp_path, one, new_topic=True)
     assert record.source_was_cut is was_cut

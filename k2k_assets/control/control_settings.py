@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 _NEVER = "-1"
 _MIN_ISR = "min.insync.replicas"
+_LARGEST = "max.message.bytes"
+# Batches of mapping records are of this size at most, and for transactions with many runs they are.
+_BATCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Judged:
 def judge(settings: Settings) -> Judged:
     """Judges the settings of a control topic."""
     cleaned = _cleaned_mappings(settings) if settings.mapping else _cleaned_positions(settings)
-    kept = _short_memory(settings) if settings.mapping else _growth(settings)
+    kept = [*_short_memory(settings), *_short_records(settings)] if settings.mapping else _growth(settings)
     doubtful = [*kept, *_lost_with_brokers(settings), *_other_partitions(settings)]
     return Judged([*cleaned, *_never_writable(settings)], doubtful)
 
@@ -88,6 +91,15 @@ def _cleaned_mappings(settings: Settings) -> Iterator[str]:
 def _short_memory(settings: Settings) -> Iterator[str]:
     if bounds := _bounds(settings):
         yield f"'{settings.name}' has {bounds}: mappings that are older get lost. Set it to -1 to keep them"
+
+
+def _short_records(settings: Settings) -> Iterator[str]:
+    value = settings.config.get(_LARGEST, "").strip()
+    if value.isdecimal() and int(value) < _BATCH_BYTES:
+        yield (
+            f"'{settings.name}' has {_LARGEST}={value}: a transaction whose mapping record is longer is refused, each "
+            f"time that it is tried. Set it to {_BATCH_BYTES} or more"
+        )
 
 
 def _bounds(settings: Settings) -> str:

@@ -31,7 +31,7 @@ _COMPACTED = {
     "segment.bytes": str(16 * 1024 * 1024),
     "min.cleanable.dirty.ratio": "0.1",
 }
-# A large transaction over a source full of gaps makes many runs: its one mapping record may pass Kafka's usual 1 MB.
+# Older releases write one mapping record a transaction, however many runs it has: it may pass Kafka's usual 1 MB.
 _KEPT = {**_TIMELESS, "cleanup.policy": "delete", **_FOR_EVER, "max.message.bytes": str(8 * 1024 * 1024)}
 
 

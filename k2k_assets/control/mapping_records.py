@@ -7,16 +7,23 @@ out on purpose are named as such, with the rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any, ClassVar
 
-from msgspec import field
+from msgspec import field, structs
 
 from k2k_assets.core import wire
 from k2k_assets.core.runs import Run
 from k2k_assets.pipeline import Pipeline
 
 VERSION = 1
+MOST_RUNS = 20_000
+"""With so many runs and dropped ranges a record stays well below the usual limit of 1 MB."""
+_start_of = itemgetter(0)
 
 
 class MappingKey(wire.Fields, frozen=True):
@@ -149,6 +156,20 @@ class MappingRecord:
         """The record's value: UTF-8 JSON."""
         return wire.encode(wire.fields_of(self, _Value))
 
+    def pieces(self) -> Iterator[MappingRecord]:
+        """The record, or several in its place, of `MOST_RUNS` each at most; their ranges follow on each other."""
+        stretches = [*(target.runs for target in self.targets), *(each.ranges for each in self.dropped)]
+        if sum(map(len, stretches)) <= MOST_RUNS:
+            yield self
+            return
+        # No run and no range lies across the start of another: each source offset is in one of them.
+        starts = sorted(map(_start_of, chain.from_iterable(stretches)))
+        for start, end in pairwise([self.covered_from, *starts[MOST_RUNS::MOST_RUNS], self.covered_to]):
+            runs = [structs.replace(t, runs=t.runs[_beginning_in(t.runs, start, end)]) for t in self.targets]
+            ranges = [structs.replace(d, ranges=d.ranges[_beginning_in(d.ranges, start, end)]) for d in self.dropped]
+            targets, dropped = tuple(t for t in runs if t.runs), tuple(d for d in ranges if d.ranges)
+            yield replace(self, covered_from=start, covered_to=end, targets=targets, dropped=dropped)
+
     def document(self) -> dict[str, Any]:
         """The record's value as a JSON document."""
         return wire.document(wire.fields_of(self, _Value))
@@ -167,6 +188,10 @@ class MappingRecord:
         """
         head, body = parse_key(key, where), wire.decode(_Value, value, VERSION, where)
         return cls(**wire.contents(head), **wire.contents(body))
+
+
+def _beginning_in(stretches: Sequence[tuple[int, ...]], start: int, end: int) -> slice:
+    return slice(*(bisect_left(stretches, bound, key=_start_of) for bound in (start, end)))
 
 
 def parse_key(key: bytes | None, where: str = "mapping record") -> MappingKey:

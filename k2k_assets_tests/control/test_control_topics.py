@@ -183,6 +183,16 @@ def test_positions_are_kept_for_ever_even_where_the_file_has_them_deleted(tmp_pa
     assert (config["retention.ms"], config["retention.bytes"]) == ("-1", "-1")
 
 
+def test_a_mapping_topic_takes_long_records() -> None:
+    def warned(mapping: bool, size: str) -> list[str]:
+        policy = "delete" if mapping else "compact"
+        return judge(Settings("books", mapping, {"cleanup.policy": policy, "max.message.bytes": size})).warnings
+
+    assert warned(True, "1048588") == warned(True, "") == warned(False, "100000") == []
+    (line,) = warned(True, "100000")
+    assert line.startswith("'books' has max.message.bytes=100000: a transaction whose mapping record is longer is")
+
+
 def test_what_is_no_number_is_left_to_the_target() -> None:
     assert judge(Settings("books", False, {"min.insync.replicas": "abc"}, 3, brokers=3)).refusals == []
 

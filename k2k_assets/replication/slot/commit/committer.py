@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from k2k_assets.control.assignment_tail import AssignmentTail
 from k2k_assets.control.commit_log import now_ms
+from k2k_assets.control.mapping_records import MOST_RUNS
 from k2k_assets.core.clock import Clock
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.records import BatchUnreadable
@@ -28,8 +29,6 @@ from k2k_assets.transport.errors import Restart
 _TOPICS_SECONDS = 10.0
 # How often to collect garbage: errors and futures leave reference cycles behind.
 _COLLECT_SECONDS = 5.0
-# A mapping record stays well below the usual limit of 1 MB with this many runs.
-_MOST_RUNS = 20_000
 
 CommitListener = Callable[[float, Mapping[str, float]], None]
 """Hears of each commit, in the thread of the copy loop: it must neither wait nor raise. It gets the seconds from the
@@ -125,7 +124,7 @@ class Committer:
         current = self._transactions
         if not current.records:
             return False
-        full = current.records >= self._batch_size or current.possible_runs >= _MOST_RUNS
+        full = current.records >= self._batch_size or current.possible_runs >= MOST_RUNS
         return full or self._memory.budget.spent or now - current.opened >= self._batch_seconds
 
     def _is_due(self, dry: bool, now: float) -> bool:

@@ -197,4 +197,5 @@ class Transactions:
         record = mapping_record(self._plan, state, runs, self._memory.sequence, now_ms(self._clock), follows_on)
         key = record.key_bytes()
         partition = mapping_partition(key, self._plan.control.mapping)
-        return [(self._pipeline.offset_mapping.topic, partition, key, record.value_bytes())]
+        topic = self._pipeline.offset_mapping.topic
+        return [(topic, partition, key, piece.value_bytes()) for piece in record.pieces()]

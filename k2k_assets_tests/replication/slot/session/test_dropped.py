@@ -147,7 +147,7 @@ def test_an_unreadable_record_that_is_dropped_stops_nothing(harness: Any, tmp_pa
 def test_dropped_ranges_are_limited_so_that_a_mapping_record_stays_small(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committer, "_MOST_RUNS", 100)
+    monkeypatch.setattr(committer, "MOST_RUNS", 100)
     monkeypatch.setattr(module, "_CHUNK", 50)
     odd = dropping("odd", lambda offset: offset % 2 == 1)
     pipeline = pipeline_with(tmp_path, 100_000)

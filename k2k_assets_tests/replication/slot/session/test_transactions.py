@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control import mapping_records
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.replication.slot import session as module
@@ -59,13 +60,28 @@ def test_a_source_that_never_runs_dry_is_committed_after_the_batch_time(
 def test_possible_runs_are_limited_so_that_a_mapping_record_stays_small(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committer, "_MOST_RUNS", 100)
+    monkeypatch.setattr(committer, "MOST_RUNS", 100)
     monkeypatch.setattr(module, "_CHUNK", 50)
     with_gaps, whole = range(0, 1000, 2), range(1000, 1500)
     made = harness(arrivals(*with_gaps, *whole), {P0: 1500}, pipeline=pipeline_with(tmp_path, 100_000)).run()
     runs = [sum(len(m.targets[0].runs) for m in made.mappings(t) if m.targets) for t in made.copying]
     assert max(runs) <= 100
     assert sum(runs) == 501
+
+
+def test_a_chunk_of_too_many_runs_is_mapped_by_several_records_of_its_transaction(
+    harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source batch comes whole: it may have more runs than a mapping record may hold."""
+    monkeypatch.setattr(mapping_records, "MOST_RUNS", 100)
+    made = harness(arrivals(*range(0, 500, 2)), {P0: 500}, pipeline=pipeline_with(tmp_path, 100_000)).run()
+    (transaction,) = [t for t in made.copying if t.chunks]
+    mappings = made.mappings(transaction)
+    assert [(m.covered_from, m.covered_to) for m in mappings] == [(0, 200), (200, 400), (400, mappings[-1].covered_to)]
+    assert [len(m.targets[0].runs) for m in mappings] == [100, 100, 50]
+    (committed,) = made.commits(transaction)
+    assert {m.sequence for m in mappings} == {committed.sequence}
+    assert mappings[-1].covered_to == committed.position
 
 
 def test_markers_at_the_end_are_committed_without_a_record(harness: Any) -> None:

@@ -126,7 +126,8 @@ class CommitRecord:
         began: Position at which copying of the partition began; None in records of releases that did not note it.
         log_start: Log start of the source partition at that time; records from there up to `began` are not on the
             target. None in records of releases that did not note it.
-        overridden: The state that an override replaced; None in records of other kinds.
+        overridden: The state that an override replaced, also in records behind it until the position has moved; else
+            None. Older releases have it in the override only.
         epoch_end: Offset after the last record copied, where `leader_epoch` holds; None if that is the position.
         target_began: Target offset at which copying began behind the copy of another tool (`k2k-tool adopt`); None if
             no such copy was adopted.

@@ -301,7 +301,9 @@ def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
         "t",
         [
             CommittedPosition(a, commit_record(a, position=1000), 3500, None),
-            CommittedPosition(b, commit_record(b, position=7, overridden=hand), 8, SourceDeleted("orders")),
+            CommittedPosition(
+                b, commit_record(b, position=7, kind="override", overridden=hand), 8, SourceDeleted("orders")
+            ),
             CommittedPosition(gone, commit_record(gone, position=9), None, None),
         ],
     )

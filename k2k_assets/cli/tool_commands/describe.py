@@ -114,7 +114,7 @@ def _note(one: CommittedPosition) -> str:
         notes.append("gone from the source, or hidden")
     if one.record and one.record.dropped:
         notes.append(f"{plural(one.record.dropped, 'record')} left out by rules since the last start")
-    if one.record and one.record.overridden:
+    if one.record and one.record.kind == "override" and one.record.overridden:
         notes.append(f"set by hand by {one.record.overridden.by}")
     return ", ".join(notes)
 
@@ -136,7 +136,7 @@ def _partition(one: CommittedPosition) -> dict[str, Any]:
     if one.paused:
         row["paused"] = {"by": one.paused.by, "at": utc(one.paused.time)}
         row["paused"] |= {"reason": one.paused.why} if one.paused.why else {}
-    if record and record.overridden:
+    if record and record.kind == "override" and record.overridden:
         done = record.overridden
         row["override"] = {"by": done.by, "at": utc(record.time), "before": done.position}
         row["override"] |= {"reason": done.why} if done.why else {}

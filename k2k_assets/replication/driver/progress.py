@@ -224,7 +224,7 @@ class ProgressReader:
     def _take(self, record: CommitRecord) -> None:
         if self._newest.take(record.source, record):
             self.set_by_hand.pop(record.source, None)
-            if record.overridden and not record.reason:
+            if record.kind == "override":
                 self.set_by_hand[record.source] = record.generation
 
     def refresh(self) -> Progress:

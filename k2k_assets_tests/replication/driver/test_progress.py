@@ -188,7 +188,7 @@ def test_what_was_set_by_hand_is_told_until_somebody_copies_on(
     write(commit_record(P0, 3, generation=GENERATION + 2, kind="override", overridden=done))
     reader.read()
     assert reader.set_by_hand == {P0: GENERATION + 2}
-    write(commit_record(P0, 4, generation=GENERATION + 3))
+    write(commit_record(P0, 3, generation=GENERATION + 3, kind="start", overridden=done))
     reader.read()
     assert reader.set_by_hand == {}
 

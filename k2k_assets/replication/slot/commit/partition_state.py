@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from k2k_assets.control.commit_record import CommitRecord, Kind
+from k2k_assets.control.commit_record import CommitRecord, Kind, Overridden
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.control.mapping_records import BothWays, DroppedBy, MappedPartition, MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
@@ -45,6 +45,7 @@ class PartitionState:
         source_was_cut: See the commit record.
         marker_changed: Whether earlier copies in the target topic have another marker than the pipeline has now, or
             none.
+        overridden: What an override has replaced, until the position has moved; None if there is none.
         first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
 
@@ -68,6 +69,7 @@ class PartitionState:
     producer: ProducerIdentity | None = None
     source_was_cut: bool = False
     marker_changed: bool = False
+    overridden: Overridden | None = None
     first_timestamp: int | None = None
 
     @classmethod
@@ -88,7 +90,7 @@ class PartitionState:
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start, state.producer = record.log_start, record.producer
-        state.source_was_cut = record.source_was_cut
+        state.source_was_cut, state.overridden = record.source_was_cut, record.overridden
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
             state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)
@@ -138,6 +140,7 @@ class PartitionState:
 
     def committed_to_next(self) -> None:
         """Notes that what is in hand is committed."""
+        self.overridden = None if self.moved else self.overridden
         self.committed = self.next
         self.dropped = []
         self.first_timestamp = None
@@ -185,6 +188,7 @@ def commit_record(
         log_start=state.log_start,
         target_began=state.target_began,
         target_accepted=state.target_accepted,
+        overridden=None if state.moved else state.overridden,
         epoch_end=None if state.epoch_end == state.next or state.leader_epoch is None else state.epoch_end,
         dropped=state.left_out,
         producer=state.producer,
@@ -205,7 +209,6 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         sequence=sequence,
         time=time,
         reason=reason,
-        overridden=None,
         target_end=newest.target_end if slot.one_to_one else None,
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot import session
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
-from k2k_assets_tests.replication.slot.session.harness import P0, P1, Harness, arrivals, pipeline_with
+from k2k_assets_tests.replication.slot.session.harness import P0, P1, U0, Harness, arrivals, pipeline_with
 from k2k_assets_tests.support.memory.plans import GENERATION, commit_record
 
 
@@ -161,6 +163,30 @@ def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
     made = harness([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
     of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
     assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_that_somebody_went_back_to_the_beginning_is_known_until_the_copy_goes_on(
+    harness: Any, tmp_path: Path, mode: str
+) -> None:
+    """Else nothing tells any more that there are copies in the target topic, which may have another marker."""
+    went_back = Overridden("anna", None, 90, "s-t", "t-t", None)
+    known = {tp: commit_record(tp, 5, kind="override", began=5, overridden=went_back) for tp in (P0, P1, U0)}
+    made = harness(
+        arrivals(5, source=P1),
+        {P0: 5, P1: 6, U0: 3},
+        positions=known,
+        pipeline=pipeline_with(tmp_path, exactlyOnce=mode),
+    ).run()
+    written: dict[TopicPartition, list[tuple[str, Overridden | None]]] = {P0: [], P1: [], U0: []}
+    for record in (record for transaction in made.sink.transactions for record in made.commits(transaction)):
+        written[record.source].append((record.kind, record.overridden))
+    start = [("start", went_back)] if mode == "disabled" else []
+    assert written == {
+        P0: [*start, ("release", went_back)],
+        P1: [*start, ("commit", None), ("release", None)],
+        U0: [("release", went_back)],  # stopped
+    }
 
 
 def test_raised_epochs_are_committed_before_the_first_record_and_with_each_position(

@@ -8,7 +8,7 @@ from itertools import combinations
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients import guarantees
 from k2k_assets.pipeline.clients.client_properties import CLIENTS, ClientKind, ClusterRole, PropertyTranslation
-from k2k_assets.pipeline.clients.registry_properties import translate_registry
+from k2k_assets.pipeline.clients.registry_properties import header_faults, translate_registry
 from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.parsing.problems import Path, is_secret
 from k2k_assets.pipeline.sections.transform import RecordPart, functions_faults
@@ -53,6 +53,8 @@ def check_registries(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:
     for cluster in ("source", "target"):
         for key, message in translate_registry(pipeline.registry(cluster).config).faults:
             yield (cluster, "registry", "config", key), message
+        for name, message in header_faults(pipeline.registry(cluster).headers):
+            yield (cluster, "registry", "headers", name), message
 
 
 def check_topics(pipeline: Pipeline) -> Iterator[tuple[Path, str]]:

@@ -179,11 +179,17 @@ class ConfluentRegistry:
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             if why := _why_not_let_in(error):
                 raise self._refusal(why) from None
-            raise RegistryUnreachable(f"{self} does not answer: {error or type(error).__name__}") from None
+            raise RegistryUnreachable(f"{self} does not answer: {_words_of(error)}") from None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             self._client.clear_caches()  # it keeps what it was told, also without an id
             words = f"{self}, asked for {what}, answers with what no registry says: is its address right?"
             raise RegistryUnreachable(f"{words} ({error})") from None
+
+
+def _words_of(error: Exception) -> str:
+    """An error's words, unless they may show a header with its secrets: those of a request that is not even sent."""
+    name = type(error).__name__
+    return f"{name}: a header cannot be sent" if isinstance(error, httpx.LocalProtocolError) else str(error) or name
 
 
 def _why_not_let_in(error: BaseException) -> str | None:

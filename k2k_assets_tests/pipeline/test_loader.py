@@ -197,6 +197,7 @@ def test_commits_and_claims_may_share_a_topic(tmp_path: Path) -> None:
         {"target/registry": {"config": {"basic.auth.user.info": [SECRET]}}},
         {"target/registry": {"cacheSize": SECRET}},
         {"source/registry": {"headers": f"x: {SECRET}"}},
+        {"features/schemaMapping": "enabled", "source/registry": {"headers": {"Authorization": f"Bearer {SECRET}\n"}}},
         {"target/kafka/common/ssl.key.password": {"x": SECRET}},
         {"sasl.jaas.config": SECRET},
         {"license": {"token": SECRET}, "name": 3},

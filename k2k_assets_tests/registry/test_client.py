@@ -60,6 +60,21 @@ def test_a_registry_that_lets_nobody_in_is_not_waited_for(answers: dict[str, tup
         assert refused.value.may_pass, "it may be that what it asks is just starting"
 
 
+@pytest.mark.parametrize("given", ["headers", "token"])
+def test_a_request_that_cannot_be_sent_shows_no_secret(answers: dict[str, tuple[int, str]], given: str) -> None:
+    """The words of the HTTP library show the header whose value has a line break."""
+    settings: dict[str, object] = {"url": answers["url"][1], "max.retries": 0}
+    headers = {"Authorization": "Bearer s3cret\n"} if given == "headers" else {}
+    if given == "token":
+        settings["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+        settings.update(
+            {f"bearer.auth.{name}": "s3cret\n" for name in ("token", "logical.cluster", "identity.pool.id")}
+        )
+    with pytest.raises(RegistryUnreachable, match="a header cannot be sent") as unsent:
+        ConfluentRegistry("target", settings, headers).schema(1)
+    assert "s3cret" not in str(unsent.value)
+
+
 def test_a_registry_that_is_not_well_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:
     answers["GET"] = (503, '{"error_code": 50300, "message": "starting"}')
     with pytest.raises(RegistryUnreachable, match="answers 503: starting"):

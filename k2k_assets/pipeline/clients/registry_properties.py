@@ -5,7 +5,8 @@ Java's names may begin with `schema.registry.`; only `schema.registry.url` must.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.pipeline.clients.java_properties import Scalar
@@ -24,6 +25,13 @@ _BEARER = (
     "bearer.auth.logical.cluster",
     "bearer.auth.identity.pool.id",
 )
+# Of these, requests have headers as they are, and of those base64.
+_IN_HEADERS = ("bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
+_ENCODED = ("basic.auth.user.info", "bearer.auth.client.id", "bearer.auth.client.secret")
+_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9a-zA-Z]+")  # RFC 9110, 5.6.2
+_HEADER_VALUE = re.compile(r"[\t -~]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
+_ECHO = "`echo` writes a line break behind a secret, `printf %s` does not"
 _NO_EFFECT = {
     "max.schemas.per.subject": "all schemas that were asked for are kept",
     "http.connect.timeout.ms": "an attempt takes at most four seconds",
@@ -88,6 +96,10 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
     )
     _basic(given, found)
     for name, (key, value) in given.items():
+        if name in _IN_HEADERS and (why := _unfit_for_a_header(str(value))):
+            found.faults.append((key, why))
+        if name in _ENCODED and _CONTROL.search(str(value)):
+            found.faults.append((key, f"has a line break or another control character, which no login may: {_ECHO}"))
         if name == "url" or name in _BEARER:
             found.client[name] = str(value)
         elif name in _NO_EFFECT:
@@ -95,6 +107,25 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
         elif name not in _TAKEN and (name not in SECURITY_KEYS or name.startswith("sasl.")):
             found.faults.append((key, "unknown setting of a schema registry's client"))
     return found
+
+
+def header_faults(headers: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
+    """Names of headers that no request can have, and why, without a word of their values, which may be secret.
+
+    Args:
+        headers: `registry.headers`.
+    """
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield name, "no name of an HTTP header"
+        elif why := _unfit_for_a_header(str(value)):
+            yield name, why
+
+
+def _unfit_for_a_header(value: str) -> str | None:
+    if value != value.strip():
+        return f"begins or ends with a blank or a line break, which no HTTP header may: {_ECHO}"
+    return None if _HEADER_VALUE.fullmatch(value) else "has characters that no HTTP header may have: only ASCII may be"
 
 
 _TAKEN = (

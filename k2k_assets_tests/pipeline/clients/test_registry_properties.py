@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from k2k_assets.pipeline.clients.registry_properties import translate_registry
+from k2k_assets.pipeline.clients.registry_properties import header_faults, translate_registry
 
 URL = {"schema.registry.url": "https://registry:8081"}
 
@@ -77,4 +77,29 @@ def test_what_cannot_be_used_is_told_with_its_key(config: dict[str, str | int], 
 def test_what_has_no_effect_is_told() -> None:
     assert translate_registry({**URL, "use.latest.version": True}).remarks == [
         ("use.latest.version", "ids are mapped; the latest version does not matter")
+    ]
+
+
+@pytest.mark.parametrize("name", ["bearer.auth.token", "bearer.auth.logical.cluster", "basic.auth.user.info"])
+@pytest.mark.parametrize("value", ["me:s3cret\n", "me:s3\x00cret"])
+def test_a_secret_that_no_request_can_carry_is_told_without_it(name: str, value: str) -> None:
+    """An HTTP library would put it into its words, and these into each log and stop."""
+    ((found, message),) = translate_registry({**URL, name: value}).faults
+    assert found == name
+    assert "cret" not in message.replace("secret", "")
+
+
+@pytest.mark.parametrize("value", ["Bearer s3cret\n", "Bearer s3\r\ncret", "s3cret ", "s3crét", "s3\x7fcret"])
+def test_a_header_that_no_request_can_have_is_told_without_its_value(value: str) -> None:
+    ((name, message),) = header_faults({"Authorization": value, "X-Tenant": "a\tb", "X-Empty": ""})
+    assert name == "Authorization"
+    assert "no HTTP header may" in message
+    assert "s3" not in message
+
+
+def test_a_header_has_a_name() -> None:
+    assert list(header_faults({"X Tenant": "a", "": "b", "X-Ténant": "c"})) == [
+        ("X Tenant", "no name of an HTTP header"),
+        ("", "no name of an HTTP header"),
+        ("X-Ténant", "no name of an HTTP header"),
     ]

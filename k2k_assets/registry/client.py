@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistr
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.registry.address import address_of
+from k2k_assets.registry.contexts import context_of, subject_in
 from k2k_assets.registry.schemas import (
     Reference,
     RegistryRefused,
@@ -25,6 +27,8 @@ from k2k_assets.registry.schemas import (
     SchemaRefused,
     SubjectVersion,
 )
+
+log = logging.getLogger("k2k.registry")
 
 T = TypeVar("T")
 
@@ -50,7 +54,7 @@ _TOKEN_REFUSALS = ("invalid_client", "invalid_grant", "unauthorized_client", "in
 
 
 class ConfluentRegistry:
-    """A registry.
+    """A registry, or the context of one that its URL names: its subjects are given and taken without that.
 
     Args:
         role: Names it in errors.
@@ -74,6 +78,9 @@ class ConfluentRegistry:
         self._role = role
         self._url, login = address_of(str(settings.get("url", "")))
         addresses = self._url.count(",") + 1
+        self._context, *others = {context_of(url) for url in self._url.split(",")}
+        if others:
+            raise Refused(f"{self} has addresses of several contexts. See {role}.registry.config")
         attempts = _ATTEMPTS if addresses == 1 else 1
         timeout = _SECONDS / (addresses * attempts)
         own = {"timeout": timeout, "max.retries": attempts - 1, "retries.wait.ms": _WAIT_MS}
@@ -94,19 +101,23 @@ class ConfluentRegistry:
     def schema(self, schema_id: int) -> Schema:
         what = f"schema {schema_id}"
         try:
-            return self._ask(lambda: _from_client(self._client.get_schema(schema_id)), what, refusable=True)
+            return self._ask(lambda: self._from_client(self._client.get_schema(schema_id)), what, refusable=True)
         except _Refusal as refusal:  # four bytes may be a number that is no id: not every registry says 404 to that
             raise SchemaNotFound(f"{self} does not have {what}: {refusal}") from None
 
     def places(self, schema_id: int) -> Sequence[SubjectVersion]:
         def ask() -> list[SubjectVersion]:
             found = self._client.get_schema_versions(schema_id)
-            return sorted(SubjectVersion(str(at.subject), _number(at.version)) for at in found)
+            return [SubjectVersion(str(at.subject), _number(at.version)) for at in found]
 
         try:
-            return self._ask(ask, f"versions of schema {schema_id}")
+            found = self._ask(ask, f"versions of schema {schema_id}")
         except SchemaNotFound:
             return []
+        own = [at._replace(subject=subject) for at in found if (subject := self._own(at.subject)) is not None]
+        if len(own) < len(found):
+            log.warning("%s: schema %d has subjects of another context too, which do not count", self, schema_id)
+        return sorted(own)
 
     def versions(self, subject: str) -> Sequence[int]:
         try:
@@ -116,7 +127,9 @@ class ConfluentRegistry:
 
     def version(self, subject: str, version: int) -> Schema:
         what = f"version {version} of subject {subject}"
-        return self._ask(lambda: _from_client(self._client.get_version(subject, version, deleted=True).schema), what)
+        return self._ask(
+            lambda: self._from_client(self._client.get_version(subject, version, deleted=True).schema), what
+        )
 
     def register(self, subject: str, schema: Schema) -> int:
         try:
@@ -149,8 +162,29 @@ class ConfluentRegistry:
         return self._look_up(subject, schema, lambda found: found.version)
 
     def _look_up(self, subject: str, schema: Schema, number: Callable[[RegisteredSchema], int | None]) -> int:
-        asked, what = (_to_client(schema), self._normalizes), f"a schema of subject {subject}"
-        return self._ask(lambda: _number(number(self._client.lookup_schema(subject, *asked))), what)
+        what = f"a schema of subject {subject}"
+
+        def ask() -> int:
+            found = self._client.lookup_schema(subject, _to_client(schema), self._normalizes)
+            if self._own(found.subject or subject) is None and self._own(subject) is not None:
+                raise SchemaNotFound(f"{self} has {what} in another context only: {found.subject}")
+            return _number(number(found))
+
+        return self._ask(ask, what)
+
+    def _own(self, subject: str) -> str | None:
+        """A subject without the context that is asked; None if it is of another one."""
+        return subject_in(self._context, subject)
+
+    def _from_client(self, schema: ClientSchema) -> Schema:
+        if schema.schema_str is None:
+            raise ValueError("no schema")
+        references = tuple(
+            Reference(str(r.name), self._own(str(r.subject)) or str(r.subject), int(r.version or 0))
+            for r in schema.references or ()
+        )
+        metadata, rules = _as_text(schema.metadata), _as_text(schema.rule_set)
+        return Schema(schema.schema_type or "AVRO", schema.schema_str, references, metadata, rules)
 
     def _refusal(self, words: str, may_pass: bool = False) -> RegistryRefused:
         return RegistryRefused(str(self), f"{words}. See {self._role}.registry.config", may_pass)
@@ -226,14 +260,6 @@ def _number(number: int | None) -> int:
     if number is None:
         raise ValueError("no id or version")
     return int(number)
-
-
-def _from_client(schema: ClientSchema) -> Schema:
-    if schema.schema_str is None:
-        raise ValueError("no schema")
-    references = tuple(Reference(str(r.name), str(r.subject), int(r.version or 0)) for r in schema.references or ())
-    metadata, rules = _as_text(schema.metadata), _as_text(schema.rule_set)
-    return Schema(schema.schema_type or "AVRO", schema.schema_str, references, metadata, rules)
 
 
 def _to_client(schema: Schema) -> ClientSchema:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.pipeline.sections.schema_mapping import Facet
+from k2k_assets.registry.contexts import subject_in
 from k2k_assets.registry.registry_patience import RegistryPatience
 from k2k_assets.registry.schemas import (
     Reference,
@@ -191,6 +192,8 @@ class SchemaIds:
 
     def _reference(self, reference: Reference) -> Reference:
         """What a schema refers to is registered first, under its own subject."""
+        if subject_in("", reference.subject) is None:
+            log.warning("subject %s, which schemas refer to, gets a context on the target as well", reference.subject)
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
         self._register_earlier(reference.subject, reference.version, reference.subject)
         target_id, registered = self._register(reference.subject, schema)

@@ -14,7 +14,14 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.registry.address import Address, address_of
 from k2k_assets.registry.client import ConfluentRegistry
-from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable, Schema, SchemaNotFound, SchemaRefused
+from k2k_assets.registry.schemas import (
+    RegistryRefused,
+    RegistryUnreachable,
+    Schema,
+    SchemaNotFound,
+    SchemaRefused,
+    SubjectVersion,
+)
 
 LONG = Schema("AVRO", '"long"')
 
@@ -136,6 +143,16 @@ def test_something_else_that_answers_is_no_registry(answers: dict[str, tuple[int
     answers["GET"] = (200, "<html>It works!</html>")
     with pytest.raises(RegistryUnreachable, match="schema 1, answers with what no registry says: is its address right"):
         registry(answers).schema(1)
+
+
+def test_subjects_of_another_context_do_not_count(
+    answers: dict[str, tuple[int, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Registered under the same name on the target, a schema would get an id of that context there."""
+    both = '[{"subject": ":.other:orders-value", "version": 1}, {"subject": "orders-value", "version": 2}]'
+    answers["GET"] = (200, both)
+    assert registry(answers).places(7) == [SubjectVersion("orders-value", 2)]
+    assert "schema 7 has subjects of another context too" in caplog.text
 
 
 SHAPES = ["", "null", "[]", "[1]", "{}", '"id"', '{"id": null}', '{"id": "one"}', '{"id": []}']

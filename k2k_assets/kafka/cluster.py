@@ -65,6 +65,18 @@ class SeenTopics(NamedTuple):
     hidden: dict[str, Hidden]
 
 
+class SeenConfigs(NamedTuple):
+    """What a cluster tells of the configs of topics; nothing of topics that do not exist, or not yet.
+
+    Attributes:
+        configs: All configs of those that may be seen, by topic.
+        hidden: Those whose configs the principal may not see.
+    """
+
+    configs: dict[str, dict[str, str]]
+    hidden: set[str]
+
+
 class ConfigValue(NamedTuple):
     """The value of a config.
 
@@ -219,19 +231,38 @@ class Cluster(ClusterOffsets):
             names: Existing topics.
             partly: As for `topic_configs`.
         """
+        instead = dict.fromkeys(_WITHOUT_DESCRIPTION) if partly else {}
+        asked = self._asked_for_configs(names)
+        return {name: found for name, future in asked.items() if (found := self._configs(future, instead)) is not None}
+
+    def seen_configs(self, names: Collection[str]) -> SeenConfigs:
+        """The configs of those of some topics that exist, and which of them the principal may not see."""
+        seen = SeenConfigs({}, set())
+        for name, future in self._asked_for_configs(names).items():
+            found = self._configs(future, _WITHOUT_DESCRIPTION)
+            if found is _HIDDEN:
+                seen.hidden.add(name)
+            elif found is not None:
+                seen.configs[name] = {key: each.value for key, each in found.items()}
+        return seen
+
+    def _asked_for_configs(self, names: Collection[str]) -> dict[str, Future[Any]]:
         if not names:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         asked = self.admin.describe_configs(resources, request_timeout=self.timeout)
+        return {resource.name: future for resource, future in asked.items()}
+
+    def _configs(self, asked: Future[Any], instead: Mapping[int, Any]) -> Any:
+        """The configs of a topic that have a value, by name; or what stands instead of an error."""
+        found = self.answer(asked, instead)
+        if not isinstance(found, dict):
+            return found
         changed = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {
-            resource.name: {
-                entry.name: ConfigValue(entry.value, entry.source == changed)
-                for entry in found.values()
-                if entry.value is not None
-            }
-            for resource, future in asked.items()
-            if (found := self.answer(future, dict.fromkeys(_WITHOUT_DESCRIPTION) if partly else {})) is not None
+            entry.name: ConfigValue(entry.value, entry.source == changed)
+            for entry in found.values()
+            if entry.value is not None
         }
 
     def replicas(self, names: Collection[str]) -> dict[str, int]:

@@ -2,8 +2,14 @@
 
 A source is often the target of another pipeline, whose control topics may have names of their own. They are recognised
 by two signs: settings that k2k gives its control topics (the broker's timestamps, unlimited retention), which is asked
-for all new topics at once; and the key of the first record of those few topics that have them. A topic with exactly the
-settings of a control topic and no record yet is left out until a record says what it is.
+for all new topics at once; and the key of the first record of those few topics that have them.
+
+| the source says of a topic | it is |
+| --- | --- |
+| it has other settings | data |
+| it has the settings of a control topic, and no record yet | left out until a record says what it is |
+| it does not exist: it was deleted or created a moment ago | left out until the next look |
+| this client may not see its settings | data, for nothing will ever say more |
 
 Not recognised is a control topic that somebody created with other settings, or whose settings this client may not see.
 """
@@ -14,7 +20,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from k2k_assets.core import json_codec
-from k2k_assets.core.errors import K2KError
+from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.messages import Message
@@ -44,6 +50,9 @@ def others_control_topics(pipeline: Pipeline, source: Cluster, names: Collection
         pipeline: Has the settings of the source's clients.
         source: The source cluster.
         names: Existing source topics.
+
+    Raises:
+        ClusterUnreachable: The source does not say what they are: to guess would be to copy what is no data.
     """
     servers = str(pipeline.client_properties("source", "admin").get("bootstrap.servers", ""))
     unknown = [name for name in names if (servers, name) not in _known]
@@ -51,18 +60,20 @@ def others_control_topics(pipeline: Pipeline, source: Cluster, names: Collection
     if not unknown:
         return found
     try:
-        configs = source.topic_configs(unknown, only_changed=False)
+        seen = source.seen_configs(unknown)
+    except ClusterUnreachable:
+        raise
     except K2KError as error:
         log.debug("whether there are control topics of other pipelines is not known: %s", error)
         return found
-    for name in unknown:
-        verdict = _verdict(pipeline, source, name, configs.get(name, {}))
+    for name in set(unknown) - seen.hidden:
+        verdict = _verdict(pipeline, source, name, seen.configs[name]) if name in seen.configs else None
         if verdict is not None:
             _known[servers, name] = verdict
         if verdict is not False:
             found.add(name)
     if fresh := found.intersection(unknown):
-        log.info("left out, as control topics of other pipelines: %s", ", ".join(sorted(fresh)))
+        log.info("left out, as control topics of other pipelines or not known yet: %s", ", ".join(sorted(fresh)))
     return found
 
 

@@ -31,6 +31,7 @@ from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.principals import binding
 from k2k_assets.telemetry.kafka_exporter import KafkaMetricExporter
+from k2k_assets.topics.others_control_topics import others_control_topics
 from k2k_assets.verification.mapping_checks import CHECKS as MAPPING_CHECKS
 from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets_tests.permissions.permissions_fixture import (
@@ -364,6 +365,21 @@ def test_all_that_is_missing_is_named_at_once(
             assert all(said in shown.err for _, said in lacking)
             assert "Traceback" not in shown.err
     assert _written(fixture, pipeline, topic) == [0, 0, 0]
+
+
+def test_control_topics_of_others_are_known_though_one_topics_settings_are_hidden(fixture: PermissionsFixture) -> None:
+    """Only what is hidden is taken for data: without the right it would be left out for ever."""
+    servers, prefix = fixture.servers("source"), kafka.unique("seen")
+    pipeline = load_pipeline([fixture.pipeline_file(f"{prefix}.*")])
+    as_ours = next(iter(control_topics(pipeline).values())).config
+    names = [f"{prefix}-{n}" for n in range(2)]
+    for name in names:
+        kafka.create_topic(servers, name, 1, as_ours)
+    acls = {binding(fixture.user, ResourceType.TOPIC, name, AclOperation.READ) for name in names}
+    acls.add(binding(fixture.user, ResourceType.TOPIC, names[0], AclOperation.DESCRIBE_CONFIGS))
+    fixture.grant({"source": acls, "target": set()})
+    with both_clusters(pipeline) as (source, _):
+        assert others_control_topics(pipeline, source, names) == {names[0]}
 
 
 def test_a_pattern_that_selects_only_hidden_topics(fixture: PermissionsFixture, topic: str) -> None:

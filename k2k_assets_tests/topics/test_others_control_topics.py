@@ -21,12 +21,14 @@ from k2k_assets.control.assignment_records import (
 from k2k_assets.control.control_topics import control_topics
 from k2k_assets.control.pause_records import pause_key
 from k2k_assets.control.stop_notes import note_key
+from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import discover
+from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets.topics.others_control_topics import is_control_key
+from k2k_assets.topics.others_control_topics import is_control_key, others_control_topics
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets_tests.control.test_golden_bytes import COMMIT
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
@@ -117,3 +119,30 @@ def test_topics_that_only_look_like_it(clusters: KafkaSandbox, tmp_path: Path) -
     assert _resolved(pipeline) == {kept, compact}, "what has all settings and no record may become one"
     produce(a, empty, [(b"17", b"x")])
     assert _resolved(pipeline) == {kept, compact, empty}
+
+
+@pytest.mark.integration
+def test_what_is_known_counts_though_a_topic_is_gone_again(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """Of a topic that the source does not describe, because it was just created or deleted, nothing is guessed."""
+    a, b = clusters.source_servers, clusters.target_servers
+    pipeline = make_pipeline(tmp_path, a, b, ".*", sink={"prefix": "copy."})
+    config = next(iter(control_topics(pipeline).values())).config
+    control_topic, data = create_topic(a, unique("control"), 1, config), create_topic(a, unique("data"))
+    produce(a, control_topic, [(COMMIT.key_bytes(), b"x")])
+    gone = unique("gone")
+    with both_clusters(pipeline) as (source, _):
+        assert others_control_topics(pipeline, source, {control_topic, data, gone}) == {control_topic, gone}
+        create_topic(a, gone)
+        assert others_control_topics(pipeline, source, {control_topic, data, gone}) == {control_topic}, (
+            "looked at again"
+        )
+
+
+@pytest.mark.integration
+def test_a_source_that_does_not_say_is_not_guessed_about(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "127.0.0.1:1", clusters.target_servers, ".*", sink={"prefix": "copy."})
+    with (
+        Cluster("source", pipeline.client_properties("source", "admin"), 0.5) as source,
+        pytest.raises(ClusterUnreachable),
+    ):
+        others_control_topics(pipeline, source, {"orders"})

@@ -105,9 +105,9 @@ class ConfluentRegistry:
         except _Refusal as refusal:  # four bytes may be a number that is no id: not every registry says 404 to that
             raise SchemaNotFound(f"{self} does not have {what}: {refusal}") from None
 
-    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+    def places(self, schema_id: int, deleted: bool = False) -> Sequence[SubjectVersion]:
         def ask() -> list[SubjectVersion]:
-            found = self._client.get_schema_versions(schema_id)
+            found = self._client.get_schema_versions(schema_id, deleted=deleted)
             return [SubjectVersion(str(at.subject), _number(at.version)) for at in found]
 
         try:

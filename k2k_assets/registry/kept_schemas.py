@@ -6,11 +6,13 @@ Nothing is registered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.canonical import SchemaDigest, schema_digest
 from k2k_assets.registry.schemas import Registry, Schema, SchemaNotFound, SubjectVersion
+from k2k_assets.registry.subjects import target_subject
 
 
 class KeptSchemas:
@@ -25,19 +27,21 @@ class KeptSchemas:
         self._target = target
         self._target_topic = target_topic
 
-    def digest(self, source: Registry, schema_id: int) -> SchemaDigest:
+    def digest(self, source: Registry, schema_id: int, topic: str, facet: Facet) -> SchemaDigest:
         """As `schema_digest`, but of the text that the target has for a schema, if it has one.
 
         Args:
             source: The source's registry.
             schema_id: Its id there.
+            topic: The source topic of a record with it.
+            facet: The part of the record.
 
         Raises:
             SchemaNotFound: The source's registry does not have it.
             RegistryUnreachable: A registry does not answer.
         """
         own, schema = schema_digest(source, schema_id), source.schema(schema_id)
-        for subject in self._subjects(source.places(schema_id)):
+        for subject in self._subjects(source.places(schema_id, deleted=True), topic, facet):
             try:
                 kept = _looked_up(self._target.id_of, subject, self._with_target_references(source, schema))
                 return own._replace(text=schema_digest(self._target, kept).text)
@@ -45,13 +49,11 @@ class KeptSchemas:
                 continue
         return own
 
-    def _subjects(self, places: Iterable[SubjectVersion]) -> Iterator[str]:
-        """Where the target may have it: `orders-value` and `orders-shop.Order` are under its topic's name there."""
-        for subject, _ in places:
-            for at in (at for at, letter in enumerate(subject) if letter == "-"):
-                if topic := self._target_topic(subject[:at]):
-                    yield f"{topic}{subject[at:]}"
-            yield subject
+    def _subjects(self, places: Sequence[SubjectVersion], topic: str, facet: Facet) -> Iterable[str]:
+        """Where the target may have it: it was copied when the source had it at all of these places, some, or none."""
+        if (target := self._target_topic(topic)) is None:
+            return ()
+        return dict.fromkeys(target_subject(place, topic, target, facet) for place in (*places, None))
 
     def _with_target_references(self, source: Registry, schema: Schema) -> Schema:
         references = tuple(

@@ -229,9 +229,9 @@ class _Announced:
         self._announce()
         return self._registry.schema(schema_id)
 
-    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+    def places(self, schema_id: int, deleted: bool = False) -> Sequence[SubjectVersion]:
         self._announce()
-        return self._registry.places(schema_id)
+        return self._registry.places(schema_id, deleted)
 
     def versions(self, subject: str) -> Sequence[int]:
         self._announce()

@@ -135,8 +135,8 @@ class Registry(Protocol):
         """
         ...
 
-    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
-        """Where it is registered; none if its subjects were deleted."""
+    def places(self, schema_id: int, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """Where it is registered; none if its subjects were deleted, unless these are wanted too."""
         ...
 
     def versions(self, subject: str) -> Sequence[int]:

@@ -93,7 +93,7 @@ def test_a_schema_goes_from_context_to_context(
     assert set(confluent.contexts) == {source_context or ".", target_context or "."}
     assert schema_digest(source, schema_id) == schema_digest(target, target_id)
     kept = KeptSchemas(target, {"orders": "copy.orders"}.get)
-    assert kept.digest(source, schema_id) == schema_digest(target, target_id)
+    assert kept.digest(source, schema_id, "orders", "value") == schema_digest(target, target_id)
 
 
 def test_what_only_another_context_has_is_not_found(confluent: ContextRegistry) -> None:

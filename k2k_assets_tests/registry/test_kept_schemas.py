@@ -39,15 +39,17 @@ class World:
 
     def are_equal(self, source_id: int, target_id: int) -> bool:
         (_, of_source), (_, of_target) = (
-            side.schemas(None, prefix_of(schema_id) + b"x", "value")
-            for side, schema_id in zip(self.sides, (source_id, target_id), strict=True)
+            side.schemas(topic, None, prefix_of(schema_id) + b"x", "value")
+            for side, topic, schema_id in zip(
+                self.sides, ("or-ders", "copy.or-ders"), (source_id, target_id), strict=True
+            )
         )
         assert of_source
         assert of_target
         return of_source.is_kept_by(of_target)
 
 
-@pytest.mark.parametrize("subject", ["or-ders-value", "or-ders-shop.Order", "shop.Order"])
+@pytest.mark.parametrize("subject", ["or-ders-value", "or-ders-shop.Order", "shop.Order", "pay-ments-value"])
 def test_another_text_of_the_same_schema_is_equal(subject: str) -> None:
     world = World()
     one, other = (world.source.register(subject, avro(name)) for name in "ab")
@@ -56,6 +58,19 @@ def test_another_text_of_the_same_schema_is_equal(subject: str) -> None:
     before = {name: list(schemas) for name, schemas in world.target.subjects.items()}
     assert [world.are_equal(a, b) for a in (one, other) for b in copies] == [True, False, False, True]
     assert before == world.target.subjects, "nothing was registered"
+
+
+@pytest.mark.parametrize("subject", ["or-ders-value", "or-ders-shop.Order", "shop.Order"])
+@pytest.mark.parametrize("is_before", [True, False], ids=["before it was copied", "since"])
+def test_a_schema_whose_subject_was_deleted_on_the_source(subject: str, is_before: bool) -> None:
+    """Its id still leads to it, and the target has it under the topic's own name, or that which it had."""
+    world = World()
+    schema_id = world.source.register(subject, avro("a"))
+    if is_before:
+        world.source.deleted.add(subject)
+    copy = world.copied(schema_id)
+    world.source.deleted.add(subject)
+    assert world.are_equal(schema_id, copy)
 
 
 def test_references_are_those_of_the_target() -> None:

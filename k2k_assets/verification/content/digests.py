@@ -89,7 +89,8 @@ def digests(
     views = [(word, View.parse(word)) for word in facets]
 
     def _by_schema(record: _Record) -> list[tuple[str, dict[str, Any]]]:
-        return [(word, _content(*record.parts(view.changes), view.facets, payloads)) for word, view in views]
+        topic = record.message.topic()
+        return [(word, _content(topic, *record.parts(view.changes), view.facets, payloads)) for word, view in views]
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         opened = {name: rules.opened() for name, rules in (changing or {}).items()}
@@ -119,9 +120,9 @@ def digests(
     return ranges_frame(spark, ranges, tasks).mapInArrow(read, DIGESTS)
 
 
-def _content(key: Payload, value: Payload, facets: str, payloads: Payloads) -> dict[str, Any]:
+def _content(topic: str, key: Payload, value: Payload, facets: str, payloads: Payloads) -> dict[str, Any]:
     """Key and value as they are compared through the mapping of schema ids: a `_BY_SCHEMA`."""
-    of_key, of_value = payloads.schemas(key, value, facets)
+    of_key, of_value = payloads.schemas(topic, key, value, facets)
     return {
         "payload": _digest(without_ids(key, value, facets), 16),
         "key_schema": of_key.text if of_key else None,

@@ -54,7 +54,7 @@ class Payloads:
         self._open, self._open_kept = open_registry, open_kept
         self._registry: Registry | None = None
         self._kept: KeptSchemas | None = None
-        self._digests: dict[bytes, SchemaDigest | None] = {}
+        self._digests: dict[tuple[str, Facet, bytes], SchemaDigest | None] = {}
 
     def __reduce__(
         self,
@@ -62,8 +62,14 @@ class Payloads:
         """Spark's workers open clients of their own."""
         return Payloads, (self._open, self._open_kept)
 
-    def schemas(self, key: Payload, value: Payload, facets: str) -> list[SchemaDigest | None]:
+    def schemas(self, topic: str, key: Payload, value: Payload, facets: str) -> list[SchemaDigest | None]:
         """The digests of the schemas of a key and a value; of no words where there is no schema.
+
+        Args:
+            topic: The record's topic.
+            key: The key.
+            value: The value.
+            facets: Those whose ids are mapped, as `schema_mapping.facets_word`.
 
         Returns:
             None instead of a digest where the registry does not have the schema: it was copied with one that is gone.
@@ -71,28 +77,27 @@ class Payloads:
         Raises:
             RegistryUnreachable: The registry does not answer.
         """
-        return [
-            self._schema(payload if facet in facets else None) for facet, payload in (("key", key), ("value", value))
-        ]
+        parts: tuple[tuple[Facet, Payload], ...] = (("key", key), ("value", value))
+        return [self._schema(topic, facet, payload if facet in facets else None) for facet, payload in parts]
 
-    def _schema(self, payload: Payload) -> SchemaDigest | None:
+    def _schema(self, topic: str, facet: Facet, payload: Payload) -> SchemaDigest | None:
         from k2k_assets.registry.canonical import SchemaDigest
 
         if payload is None or not has_schema_id(payload):
             return SchemaDigest("")
-        prefix = payload[:PREFIX]
-        if prefix not in self._digests:
-            self._digests[prefix] = self._digest(id_of(prefix))
-        return self._digests[prefix]
+        at = topic, facet, payload[:PREFIX]
+        if at not in self._digests:
+            self._digests[at] = self._digest(topic, facet, id_of(payload[:PREFIX]))
+        return self._digests[at]
 
-    def _digest(self, schema_id: int) -> SchemaDigest | None:
+    def _digest(self, topic: str, facet: Facet, schema_id: int) -> SchemaDigest | None:
         from k2k_assets.registry.canonical import schema_digest
 
         if self._registry is None:
             self._registry, self._kept = self._open(), self._open_kept()
         try:
             if self._kept is not None:
-                return self._kept.digest(self._registry, schema_id)
+                return self._kept.digest(self._registry, schema_id, topic, facet)
             return schema_digest(self._registry, schema_id)
         except SchemaNotFound:
             return None

@@ -183,8 +183,8 @@ def differences_of(
     by_part = list(
         zip(
             ("key", "value"),
-            payloads_of(pipeline, "source").schemas(source.key, source.value, facets),
-            payloads_of(pipeline, "target").schemas(target.key, target.value, facets),
+            payloads_of(pipeline, "source").schemas(topic, source.key, source.value, facets),
+            payloads_of(pipeline, "target").schemas(topic, target.key, target.value, facets),
             strict=True,
         )
     )

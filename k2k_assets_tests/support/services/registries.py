@@ -14,6 +14,11 @@ class RegistryInMemory:
         first_id: Of the first schema.
         takes: Whether a subject takes a schema.
         normal: What becomes of a schema that is registered or looked up.
+
+    Attributes:
+        subjects: The versions of each.
+        deleted: Subjects that were deleted, softly: ids still lead to their schemas.
+        asked: How often it was asked for a schema.
     """
 
     def __init__(
@@ -27,6 +32,7 @@ class RegistryInMemory:
         self._takes = takes
         self._ids: dict[Schema, int] = {}
         self.subjects: dict[str, list[Schema]] = {}
+        self.deleted: set[str] = set()
         self.asked = 0
 
     def schema(self, schema_id: int) -> Schema:
@@ -36,12 +42,12 @@ class RegistryInMemory:
                 return schema
         raise SchemaNotFound(f"Schema {schema_id} not found (error code 40403)")
 
-    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+    def places(self, schema_id: int, deleted: bool = False) -> Sequence[SubjectVersion]:
         schema = self.schema(schema_id)
         return sorted(
             SubjectVersion(subject, versions.index(schema) + 1)
             for subject, versions in self.subjects.items()
-            if schema in versions
+            if schema in versions and (deleted or subject not in self.deleted)
         )
 
     def versions(self, subject: str) -> Sequence[int]:

@@ -37,9 +37,9 @@ def test_a_schema_is_the_same_under_another_id_and_unknown_once_it_is_deleted() 
     ours, theirs = (registry.register("s", LONG) for registry in (source, target))
     sides = Payloads(lambda: source), Payloads(lambda: target)
     known = [
-        side.schemas(b"key", prefix_of(at) + b"x", "value") for side, at in zip(sides, (ours, theirs), strict=True)
+        side.schemas("t", b"key", prefix_of(at) + b"x", "value") for side, at in zip(sides, (ours, theirs), strict=True)
     ]
     assert known[0] == known[1]
     assert known[0][1] not in (None, NONE)
-    assert sides[0].schemas(prefix_of(ours), prefix_of(2) + b"x", "value") == [NONE, None]
-    assert sides[0].schemas(None, b"no id", "key value") == [NONE, NONE]
+    assert sides[0].schemas("t", prefix_of(ours), prefix_of(2) + b"x", "value") == [NONE, None]
+    assert sides[0].schemas("t", None, b"no id", "key value") == [NONE, NONE]

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistr
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.registry.address import address_of
+from k2k_assets.pipeline.clients.registry_address import address_of
 from k2k_assets.registry.contexts import context_of, subject_in
 from k2k_assets.registry.schemas import (
     Reference,
@@ -210,6 +210,8 @@ class ConfluentRegistry:
                 raise self._refusal(words, may_pass=True) from None
             doubt = "" if _is_of_registry(error) else _NO_CODE
             raise RegistryUnreachable(f"{self}, asked for {what}, answers {status}: {_message(error)}{doubt}") from None
+        except httpx.InvalidURL as error:
+            raise self._refusal(f"cannot be asked: {error}") from None
         except (httpx.HTTPError, OAuthTokenError, OSError) as error:
             if why := _why_not_let_in(error):
                 raise self._refusal(why) from None

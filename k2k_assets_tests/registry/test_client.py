@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.registry.address import Address, address_of
+from k2k_assets.pipeline.clients.registry_address import Address, address_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.schemas import (
     RegistryRefused,
@@ -80,6 +80,11 @@ def test_a_request_that_cannot_be_sent_shows_no_secret(answers: dict[str, tuple[
     with pytest.raises(RegistryUnreachable, match="a header cannot be sent") as unsent:
         ConfluentRegistry("target", settings, headers).schema(1)
     assert "s3cret" not in str(unsent.value)
+
+
+def test_an_address_that_is_none_is_told_in_words() -> None:
+    with pytest.raises(RegistryRefused, match="cannot be asked: Invalid port: '80x'. See source.registry.config"):
+        ConfluentRegistry("source", {"url": "https://reg:80x"}, {}).schema(1)
 
 
 def test_a_registry_that_is_not_well_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:

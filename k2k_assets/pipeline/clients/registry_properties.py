@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.pipeline.clients.java_properties import Scalar
+from k2k_assets.pipeline.clients.registry_address import address_of, is_address
 from k2k_assets.pipeline.clients.security import KEYS as SECURITY_KEYS
 from k2k_assets.pipeline.clients.security import translate_security
 
@@ -90,6 +91,10 @@ def translate_registry(config: Mapping[str, Scalar]) -> RegistryProperties:
     given = {_plain(key): (key, value) for key, value in config.items()}
     if "url" not in given:
         found.faults.append(("schema.registry.url", "missing: where the registry answers, such as https://host:8081"))
+    for name in ("url", "bearer.auth.issuer.endpoint.url"):
+        key, value = given.get(name, ("", "https://none"))
+        if not all(is_address(url.strip()) for url in address_of(str(value)).url.split(",")):
+            found.faults.append((key, "no address that can be asked: expected one such as https://host:8081"))
     _flags(given, found)
     _security(
         {name: each for name, each in given.items() if name in SECURITY_KEYS or name == "ssl.key.password"}, found
@@ -155,7 +160,9 @@ def _flags(given: Mapping[str, tuple[str, Scalar]], found: RegistryProperties) -
             found.normalizes = text == "true"
     if "proxy.host" in given:
         port = given.get("proxy.port", ("", "-1"))[1]
-        found.client["proxy"] = f"http://{given['proxy.host'][1]}" + (f":{port}" if str(port) != "-1" else "")
+        found.client["proxy"] = proxy = f"http://{given['proxy.host'][1]}" + (f":{port}" if str(port) != "-1" else "")
+        if not is_address(address_of(proxy).url):
+            found.faults.append((given["proxy.host"][0], "no proxy: expected its host, and its port as proxy.port"))
 
 
 def _basic(given: Mapping[str, tuple[str, Scalar]], found: RegistryProperties) -> None:

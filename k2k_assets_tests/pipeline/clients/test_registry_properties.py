@@ -103,3 +103,32 @@ def test_a_header_has_a_name() -> None:
         ("", "no name of an HTTP header"),
         ("X-Ténant", "no name of an HTTP header"),
     ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://reg:80x",
+        "https://reg:99999",
+        "https://[::1",
+        "https://",
+        "reg:8081",
+        "https://re g",
+        "https://re\ng",
+        "https://a,",
+        "https://user:s3cret@:1",
+    ],
+)
+@pytest.mark.parametrize("name", ["schema.registry.url", "bearer.auth.issuer.endpoint.url"])
+def test_what_is_no_address_is_told(name: str, url: str) -> None:
+    ((found, message),) = translate_registry({**URL, name: url}).faults
+    assert (found, "no address" in message, "s3cret" in message) == (name, True, False)
+
+
+def test_addresses() -> None:
+    urls = "https://u:s3,cr/e t@a , http://[::1]:8081/api/contexts/:.prod:"
+    assert translate_registry({"schema.registry.url": urls}).faults == []
+    assert translate_registry({**URL, "proxy.host": "u:pw@proxy", "proxy.port": 1}).faults == []
+    for proxy in ({"proxy.host": "proxy", "proxy.port": "80x"}, {"proxy.host": "http://proxy"}, {"proxy.host": ""}):
+        ((found, _),) = translate_registry({**URL, **proxy}).faults
+        assert found == "proxy.host"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 # A comma may be in a password too.
 _BETWEEN = re.compile(r"\s*,\s*(?=https?://)")
@@ -29,6 +29,21 @@ def address_of(url: str) -> Address:
     each = _BETWEEN.split(url)
     logins = [found[0].removesuffix("@") for one in each if (found := _LOGIN.search(one))]
     return Address(",".join(_LOGIN.sub("", one) for one in each), _decoded(logins[0]) if logins else None)
+
+
+def is_address(url: str) -> bool:
+    """Whether an HTTP client can ask there.
+
+    Args:
+        url: Without a login.
+    """
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0  # to ask for a port that is none raises
+    except ValueError:
+        return False
+    is_whole = parts.scheme in ("http", "https") and not parts.path.startswith("//")  # http://http://host
+    return has_host and is_whole and url.isprintable() and " " not in url
 
 
 def _decoded(login: str) -> str:

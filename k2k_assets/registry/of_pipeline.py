@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.pipeline.clients.registry_properties import translate_registry
+from k2k_assets.pipeline.clients.registry_properties import header_faults, translate_registry
 from k2k_assets.pipeline.sections.schema_mapping import ALL_FACETS, Facet, facets_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.kept_schemas import KeptSchemas
@@ -14,9 +15,17 @@ from k2k_assets.registry.schema_ids import SchemaIds
 
 
 def open_registry(pipeline: Pipeline, cluster: ClusterRole) -> ConfluentRegistry:
-    """One of them; nothing is asked of it yet."""
+    """One of them; nothing is asked of it yet.
+
+    Raises:
+        Refused: Its settings cannot be used. They were not looked at with the file where it maps no ids any more, and
+            only verifies what was copied before.
+    """
     section = pipeline.registry(cluster)
     found = translate_registry(section.config)
+    for place, faults in (("config", found.faults), ("headers", header_faults(section.headers))):
+        for key, why in faults:
+            raise Refused(f'{cluster}.registry.{place}."{key}": {why}')
     return ConfluentRegistry(
         cluster,
         found.client,

@@ -14,6 +14,7 @@ import pytest
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline.clients.registry_address import Address, address_of
 from k2k_assets.registry.client import ConfluentRegistry
+from k2k_assets.registry.of_pipeline import open_registry
 from k2k_assets.registry.schemas import (
     RegistryRefused,
     RegistryUnreachable,
@@ -22,6 +23,7 @@ from k2k_assets.registry.schemas import (
     SchemaRefused,
     SubjectVersion,
 )
+from k2k_assets_tests.pipeline.files import changed, load_text
 
 LONG = Schema("AVRO", '"long"')
 
@@ -83,8 +85,24 @@ def test_a_request_that_cannot_be_sent_shows_no_secret(answers: dict[str, tuple[
 
 
 def test_an_address_that_is_none_is_told_in_words() -> None:
-    with pytest.raises(RegistryRefused, match="cannot be asked: Invalid port: '80x'. See source.registry.config"):
+    with pytest.raises(RegistryRefused, match=r"cannot be asked: Invalid port: '80x'\. See source"):
         ConfluentRegistry("source", {"url": "https://reg:80x"}, {}).schema(1)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"headers": {"Authorization": "Bearer s3crét"}}, r'source.registry.headers."Authorization": has characters'),
+        ({"config": {"schema.registry.url": "https://u:s3cret@reg:80x"}}, r'config."schema.registry.url": no address'),
+    ],
+)
+def test_settings_of_a_pipeline_that_maps_no_ids_any_more(tmp_path: Path, section: dict[str, Any], said: str) -> None:
+    """Its checks ask the registries about what was copied before."""
+    whole = {"config": {"schema.registry.url": "https://reg"}, **section}
+    pipeline = load_text(tmp_path, changed({"source/registry": whole}))
+    with pytest.raises(Refused, match=said) as refused:
+        open_registry(pipeline, "source")
+    assert "s3cr" not in str(refused.value)
 
 
 def test_a_registry_that_is_not_well_is_waited_for(answers: dict[str, tuple[int, str]]) -> None:

@@ -217,9 +217,11 @@ class FollowedMappings:
         if not records:  # as for most pipelines: then the many source partitions need not be gone through
             return {}
         own = {source.topic for source in self._live.sources()}
+        theirs = {topic for of_target in records.values() for topic in of_target} - own
+        hidden = self._source.seen_async(theirs)().hidden
         others = {
             target: {
-                topic: OtherPipeline(record.group, record.pipeline, record.target_topic_id)
+                topic: OtherPipeline(record.group, record.pipeline, record.target_topic_id, topic in hidden)
                 for topic, record in of_target.items()
                 if topic not in own
             }

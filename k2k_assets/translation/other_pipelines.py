@@ -6,7 +6,8 @@
  pipeline b   payments ──┘
 ```
 
-The position that one of them finds may lie behind records of the other one that the group has not read.
+The position that one of them finds may lie behind records of the other one that the group has not read. A source that
+does not let a topic be seen does not tell either which groups read it: any of them may.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ class OtherPipeline(NamedTuple):
         group: Its `group.id`.
         name: Its name.
         target_topic_id: Id of the target topic that it has written to.
+        is_hidden: Whether the topic may not be seen, so that nobody knows which groups read it.
     """
 
     group: str
     name: str
     target_topic_id: str
+    is_hidden: bool = False
 
 
 OtherSources = Mapping[str, Mapping[str, OtherPipeline]]
@@ -65,7 +68,7 @@ def unknown_beside_others(
     others: OtherSources,
     topic_ids: Mapping[str, str],
 ) -> dict[TopicPartition, str]:
-    """Takes back the answers of groups that read topics of others, too, in target topics that these go into.
+    """Takes back the answers of groups that read, or may read, topics of others, in target topics that these go into.
 
     Args:
         answers: Answers by group, which are changed.
@@ -81,8 +84,8 @@ def unknown_beside_others(
         found = {topic: each for topic, each in sources.items() if each.target_topic_id == topic_ids.get(target_topic)}
         for group, of_group in answers.items() if found else ():
             reads = {tp.topic for tp in (*groups[group].offsets, *groups[group].unstable)}
-            if both := sorted(reads & found.keys()):
-                words = _words(target_topic, both, found)
+            if both := [topic for topic, each in found.items() if each.is_hidden or topic in reads]:
+                words = _words(target_topic, sorted(both), found)
                 answers[group] = [_unknown(each, target_topic) for each in of_group]
                 why |= {each.target: words for each in of_group if each.target.topic == target_topic}
     return why
@@ -96,8 +99,14 @@ def _unknown(answer: Answer, target_topic: str) -> Answer:
 
 def _words(target_topic: str, topics: Sequence[str], others: Mapping[str, OtherPipeline]) -> str:
     by = ", ".join(sorted({f"{others[topic].name} (group.id {others[topic].group})" for topic in topics}))
+    read = "the group reads it"
+    if hidden := ", ".join(topic for topic in topics if others[topic].is_hidden):
+        read = (
+            f"the group may read it: the source tells that to nobody who may not see {hidden}, so allow this client to "
+            f"Describe {hidden} there. Where a group reads both"
+        )
     return (
-        f"{', '.join(topics)} goes into {target_topic} too, by pipeline {by}, and the group reads it: neither pipeline "
+        f"{', '.join(topics)} goes into {target_topic} too, by pipeline {by}, and {read}: neither pipeline "
         "knows what of the other's the group has not read. Copy all that goes into one topic by one pipeline: it may "
         "have several pairs of source and sink"
     )

@@ -55,3 +55,17 @@ def test_positions_in_topics_of_others_are_left_out_of_the_translation() -> None
     theirs = GroupOffsets("h", {THEIRS: AT})
     assert without_others({"g": both, "h": theirs}, OTHERS) == {"g": GroupOffsets("g", {OWN: AT})}
     assert without_others({"g": both}, {}) == {"g": both}
+
+
+def test_beside_a_topic_that_may_not_be_seen_nothing_is_known_of_any_group() -> None:
+    """Kafka leaves its partitions out of the positions of a group, so nobody sees that the group reads it."""
+    found = answers()
+    hidden = {"all": {"payments": OTHERS["all"]["payments"]._replace(is_hidden=True)}}
+    why = unknown_beside_others(found, {"g": GroupOffsets("g", {OWN: AT})}, hidden, IDS)
+    into_all, elsewhere = found["g"]
+    assert (into_all.offset, into_all.state) == (-1, TranslationState.UNKNOWN)
+    assert elsewhere == answers()["g"][1]
+    assert why.keys() == {ALL}
+    for part in ("pipeline pay (group.id k2k.pay)", "allow this client to Describe payments", "by one pipeline"):
+        assert part in why[ALL]
+    assert unknown_beside_others(answers(), {"g": GroupOffsets("g", {OWN: AT})}, hidden, {"all": "another"}) == {}

@@ -1,4 +1,13 @@
-"""The present mappings of the reverse pipeline, which lie on the source cluster."""
+"""The present mappings of the reverse pipeline, which lie on the source cluster.
+
+```
+ pipeline         a ──> b      a group on a stands at 60, and shall continue on b
+ the one back     a <── b      it has copied 0 to 59 of b
+ b, today         0 ... 39  40 ... 69      its log was cut off at 40, and has grown again: 40 to 59 are other records
+```
+
+The mappings tell of b's records as far as its log is the one that was copied: here up to 40.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +15,10 @@ import logging
 from collections.abc import Callable, Collection
 
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.lost_copies import up_to
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
@@ -15,6 +26,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.reverse import reverse_of
 from k2k_assets.translation.other_clusters import ThirdClusters
 from k2k_assets.translation.other_way import OtherWay
+from k2k_assets.translation.source_logs import SourceLogs
 
 log = logging.getLogger("k2k.mapping")
 
@@ -54,6 +66,8 @@ class ReverseMappings:
         self._origin_cluster = target.cluster_id()
         self._third_clusters = ThirdClusters(pipeline, self._pipeline, source, target)
         self._live: LiveMappings | None = None
+        self._logs = SourceLogs(self._pipeline, target)
+        self._log_ends: dict[TopicPartition, int] = {}
         self._known: frozenset[SourcePartition] = frozenset()
         self._why = ""
 
@@ -75,6 +89,7 @@ class ReverseMappings:
                 self._live = LiveMappings(self._pipeline, self._origin_cluster, self._source)
             cut = self._live.catch_up(topics, patience)
             self._known = frozenset(self._live.sources())
+            self._log_ends = self._ends_of_logs(self._live)
             if self.mode == "pipeline":
                 self._third_clusters.refresh(patience)
             self._why = ""
@@ -107,7 +122,10 @@ class ReverseMappings:
         if live is None or origin not in self._known or self._third(target):
             return None
         found = live.map_of(origin, 0)
-        return None if any(self._third_back(to) for to in found.runs) else found
+        if any(self._third_back(to) for to in found.runs):
+            return None
+        cut = self._cut(target, found)
+        return found if cut is None else up_to(found, cut)
 
     def why_unknown(self, target: Target) -> str:
         """Why positions in a target partition may be unknown, and what to do."""
@@ -119,8 +137,15 @@ class ReverseMappings:
             )
         if self._why:
             found = f"the mappings of the pipeline back cannot be read: {self._why}"
-        elif self.map_of(target) is None:
+        elif (mapping := self.map_of(target)) is None:
             found = f"'{topic}' on the {self._source} has no mappings of {target.topic}-{target.partition}"
+        elif (cut := self._cut(target, mapping)) is not None:
+            where = f"from offset {cut} on" if cut >= 0 else "as far as anybody could tell"
+            return (
+                f"the log of {target.topic}-{target.partition} is not any more the one that the pipeline back has "
+                f"copied, {where}: it was truncated, and other records have the offsets of lost ones, or will have "
+                "them. 'k2k status' of the pipeline back shows how to go on as soon as its copy has noticed it"
+            )
         else:
             return (
                 f"the mappings in '{topic}' on the {self._source} do not tell of all records of {target.topic}-"
@@ -134,6 +159,17 @@ class ReverseMappings:
         if self._live:
             self._live.close()
             self._live = None
+
+    def _ends_of_logs(self, live: LiveMappings) -> dict[TopicPartition, int]:
+        """Up to where the logs of the target are those that were copied back (`LogEnds.offsets`)."""
+        by_time = sorted(live.copied().items(), key=lambda each: each[1].time)
+        copied = {TopicPartition(source.topic, source.partition): record for source, record in by_time}
+        return self._logs.ends(copied, copied).offsets
+
+    def _cut(self, target: Target, mapping: PartitionMap) -> int | None:
+        """Where the log of a target partition was cut off below what was copied of it; None if it was not."""
+        end = self._log_ends.get(TopicPartition(target.topic, target.partition))
+        return end if mapping.covered_end and end is not None and end < mapping.covered_end else None
 
     def _third(self, target: Target) -> str | None:
         # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.

@@ -44,8 +44,11 @@ def without_lost(mapping: PartitionMap, cut_of: Callable[[Target], int | None]) 
     """
     lost = [first_lost(runs, cut) for target, runs in mapping.runs.items() if (cut := cut_of(target)) is not None]
     start = min((offset for offset in lost if offset is not None), default=None)
-    if start is None:
-        return mapping
+    return mapping if start is None else up_to(mapping, start)
+
+
+def up_to(mapping: PartitionMap, start: int) -> PartitionMap:
+    """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
     known = replace(
         mapping,
         covered=without(mapping.covered, Covered(start, mapping.covered_end)),

@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.core.runs import runs_of
+from k2k_assets.core.runs import Run, runs_of
 from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.lost_copies import up_to
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.reverse import FirstUnread, LogHere, first_unread
 from k2k_assets.mapping.algebra.translate import TranslationState
@@ -248,3 +249,19 @@ def test_many_positions_are_answered_as_one_by_one() -> None:
     assert [world.at(int(at)) for at in positions] == list(
         zip(found.offsets.tolist(), map(TranslationState, found.states.tolist()), found.again.tolist(), strict=True)
     )
+
+
+def test_behind_a_cut_off_of_the_log_here_nothing_is_known_of_what_was_read() -> None:
+    """All was written here, and copied there. Then the log here was cut off at 40, and grew to 70 by other records."""
+    forth = PartitionMap(
+        SourcePartition("b", "t", "here", 0), 0, (Covered(0, 60),), {THERE: RunTable.of([Run(0, 0, 60)])}, 0
+    )
+    back = PartitionMap(SourcePartition("a", "t", "there", 0), 0, (Covered(0, 61),), {}, 0)
+    log, at = LogHere(0, 70), each(0, 30, 39, 40, 60, 61)
+    before, after = (first_unread(known, THERE, back, HERE, at, log) for known in (forth, up_to(forth, 40)))
+    assert before.offsets.tolist() == [0, 30, 39, 40, 60, 60]
+    assert after.offsets.tolist() == [0, 30, 39, -1, -1, -1]
+    # What lies behind may be read, for all that is known.
+    assert after.states.tolist() == [REPEATS] * 3 + [UNKNOWN] * 3
+    unasked = first_unread(up_to(forth, -1), THERE, back, HERE, at, log)
+    assert set(unasked.states.tolist()) == {UNKNOWN}

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline, load_pipeline
-from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import copy, mapped_offsets
 from k2k_assets_tests.support.copies.pipelines import mapping_pipeline
 
 MARKER = "__k2k_bidirectional"
+
+
+class TwoClusters(Protocol):
+    """Where two clusters are, as a `KafkaSandbox` says."""
+
+    @property
+    def source_servers(self) -> str: ...
+
+    @property
+    def target_servers(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class OneWay:
 
 
 def both_ways(
-    clusters: KafkaSandbox, directory: Path, topics: list[str], mode: str = "enabled", marker: str = "pipeline",
+    clusters: TwoClusters, directory: Path, topics: list[str], mode: str = "enabled", marker: str = "pipeline",
     back_mode: str = "", **rest: Any,
 ) -> tuple[OneWay, OneWay]:  # fmt: skip
     """The pipeline from source to target, and the one back.
@@ -67,7 +76,7 @@ def both_ways(
     return ways[0], ways[1]
 
 
-def topic_on_both(clusters: KafkaSandbox) -> str:
+def topic_on_both(clusters: TwoClusters) -> str:
     topic = create_topic(clusters.source_servers, unique("shared"))
     return create_topic(clusters.target_servers, topic)
 

@@ -31,7 +31,7 @@ from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
-from k2k_assets.translation.other_pipelines import OtherPipeline, OtherSources
+from k2k_assets.translation.other_pipelines import OtherPipeline, OtherSources, TargetTopic
 
 log = logging.getLogger("k2k.groups")
 
@@ -127,7 +127,7 @@ class FollowedMappings:
         others = self._beside()
         if (mapped, routing, others, *hidden) != (self.mapped, self.routing, self.others, *self._hidden):
             topics = {tp.topic for tp in {*mapped, *self.mapped} if mapped.get(tp) != self.mapped.get(tp)}
-            topics |= {target for target in {*others, *self.others} if others.get(target) != self.others.get(target)}
+            topics |= {to.name for to in {*others, *self.others} if others.get(to) != self.others.get(to)}
             raise Changed(
                 f"{self._source}: partitions began to be copied, or topics were deleted or created anew, while "
                 f"positions were looked at ({', '.join(sorted(topics)[:5]) or 'where records go'}). Try again"
@@ -212,8 +212,11 @@ class FollowedMappings:
         return mapped, routing, hidden
 
     def _beside(self) -> OtherSources:
-        targets = _targets(self.routing, (tp.topic for tp in self.mapped))
-        records = {target: found for target in targets if (found := self._live.others_into(target))}
+        records = {
+            TargetTopic(target, topic_id): found
+            for target in _targets(self.routing, (tp.topic for tp in self.mapped))
+            for topic_id, found in self._live.others_into(target).items()
+        }
         if not records:  # as for most pipelines: then the many source partitions need not be gone through
             return {}
         own = {source.topic for source in self._live.sources()}
@@ -221,7 +224,7 @@ class FollowedMappings:
         hidden = self._source.seen_async(theirs)().hidden
         others = {
             target: {
-                topic: OtherPipeline(record.group, record.pipeline, record.target_topic_id, topic in hidden)
+                topic: OtherPipeline(record.group, record.pipeline, topic in hidden)
                 for topic, record in of_target.items()
                 if topic not in own
             }

@@ -21,23 +21,28 @@ from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
 from k2k_assets.translation.groups import Answer
 
 
+class TargetTopic(NamedTuple):
+    """A target topic; after it was created anew under the same name, it is another one."""
+
+    name: str
+    topic_id: str
+
+
 class OtherPipeline(NamedTuple):
     """A pipeline that copies a topic of the same source into a target topic.
 
     Attributes:
         group: Its `group.id`.
         name: Its name.
-        target_topic_id: Id of the target topic that it has written to.
         is_hidden: Whether the topic may not be seen, so that nobody knows which groups read it.
     """
 
     group: str
     name: str
-    target_topic_id: str
     is_hidden: bool = False
 
 
-OtherSources = Mapping[str, Mapping[str, OtherPipeline]]
+OtherSources = Mapping[TargetTopic, Mapping[str, OtherPipeline]]
 """Source topics that others copy into a target topic, by target topic and source topic."""
 
 
@@ -80,12 +85,11 @@ def unknown_beside_others(
         The target partitions of these answers, with the reason and what to do.
     """
     why: dict[TopicPartition, str] = {}
-    for target_topic, sources in others.items():
-        found = {topic: each for topic, each in sources.items() if each.target_topic_id == topic_ids.get(target_topic)}
-        for group, of_group in answers.items() if found else ():
+    for (target_topic, topic_id), sources in others.items():
+        for group, of_group in answers.items() if topic_ids.get(target_topic) == topic_id else ():
             reads = {tp.topic for tp in (*groups[group].offsets, *groups[group].unstable)}
-            if both := [topic for topic, each in found.items() if each.is_hidden or topic in reads]:
-                words = _words(target_topic, sorted(both), found)
+            if both := [topic for topic, each in sources.items() if each.is_hidden or topic in reads]:
+                words = _words(target_topic, sorted(both), sources)
                 answers[group] = [_unknown(each, target_topic) for each in of_group]
                 why |= {each.target: words for each in of_group if each.target.topic == target_topic}
     return why

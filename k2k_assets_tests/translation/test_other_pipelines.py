@@ -8,12 +8,13 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
-from k2k_assets.translation.other_pipelines import OtherPipeline, unknown_beside_others, without_others
+from k2k_assets.translation.other_pipelines import OtherPipeline, TargetTopic, unknown_beside_others, without_others
 
 OWN, THEIRS = TopicPartition("orders", 0), TopicPartition("payments", 1)
 ALL, ELSEWHERE = TopicPartition("all", 0), TopicPartition("audit", 0)
 AT = CommittedOffset(5)
-OTHERS = {"all": {"payments": OtherPipeline("k2k.pay", "pay", "id-of-all")}}
+INTO = TargetTopic("all", "id-of-all")
+OTHERS = {INTO: {"payments": OtherPipeline("k2k.pay", "pay")}}
 IDS = {"all": "id-of-all", "audit": "id-of-audit"}
 
 
@@ -60,7 +61,7 @@ def test_positions_in_topics_of_others_are_left_out_of_the_translation() -> None
 def test_beside_a_topic_that_may_not_be_seen_nothing_is_known_of_any_group() -> None:
     """Kafka leaves its partitions out of the positions of a group, so nobody sees that the group reads it."""
     found = answers()
-    hidden = {"all": {"payments": OTHERS["all"]["payments"]._replace(is_hidden=True)}}
+    hidden = {INTO: {"payments": OTHERS[INTO]["payments"]._replace(is_hidden=True)}}
     why = unknown_beside_others(found, {"g": GroupOffsets("g", {OWN: AT})}, hidden, IDS)
     into_all, elsewhere = found["g"]
     assert (into_all.offset, into_all.state) == (-1, TranslationState.UNKNOWN)

@@ -19,6 +19,40 @@ from k2k_assets.pipeline import Pipeline
 log = logging.getLogger("k2k.mapping")
 
 
+class CommitsOfOthers:
+    """The commit records of other pipelines, as far as they matter: who copies what into which target topic. Pure.
+
+    Args:
+        cluster_id: Id of the source cluster.
+    """
+
+    def __init__(self, cluster_id: str) -> None:
+        self._cluster = cluster_id
+        self._clusters: dict[str, str] = {}
+        self._beside: dict[str, dict[str, dict[str, CommitRecord]]] = {}
+
+    def take(self, record: CommitRecord) -> None:
+        """Takes in a commit record of another pipeline, or of another source cluster; in any order."""
+        if record.cluster != self._cluster:
+            self._clusters[record.target_topic] = record.cluster
+            return
+        of_topic = self._beside.setdefault(record.target_topic, {}).setdefault(record.target_topic_id, {})
+        known = of_topic.setdefault(record.source.topic, record)
+        if record.time > known.time:
+            of_topic[record.source.topic] = record
+
+    def cluster_into(self, topic: str) -> str | None:
+        """Id of another source cluster that is copied to a target topic too; None if none is known."""
+        return self._clusters.get(topic)
+
+    def into(self, topic: str) -> Mapping[str, Mapping[str, CommitRecord]]:
+        """The topics of the same source that other pipelines copy to a target topic, with the newest record of each.
+
+        They come by the id of the target topic: what went into a deleted one is not in today's.
+        """
+        return self._beside.get(topic, {})
+
+
 class CopiedPositions:
     """The newest commit record of each source partition of a pipeline's group.
 
@@ -27,6 +61,9 @@ class CopiedPositions:
         cluster_id: Source cluster id.
         topic: Description of the commit topic.
         target: The target cluster.
+
+    Attributes:
+        others: What other pipelines copy to the same target topics.
     """
 
     def __init__(self, pipeline: Pipeline, cluster_id: str, topic: TopicDescription, target: Cluster) -> None:
@@ -35,8 +72,7 @@ class CopiedPositions:
         properties = pipeline.client_properties("target", "consumer")
         self._follower = TopicFollower(topic, target, properties, committed_only=True)
         self._newest: NewestCommits[SourcePartition] = NewestCommits()
-        self._others: dict[str, str] = {}
-        self._beside: dict[str, dict[str, CommitRecord]] = {}
+        self.others = CommitsOfOthers(cluster_id)
         self._unreadable: Refused | None = None
 
     def read(self, patience: float) -> None:
@@ -54,25 +90,9 @@ class CopiedPositions:
         """The newest record of a source partition by one group; None if there is none."""
         return self._newest.of_group(source, group)
 
-    def other_cluster_into(self, topic: str) -> str | None:
-        """Id of another source cluster that is copied to a target topic too; None if none is known."""
-        return self._others.get(topic)
-
-    def others_into(self, topic: str) -> Mapping[str, CommitRecord]:
-        """The topics of the same source that other pipelines copy to a target topic, each with a record of theirs."""
-        return self._beside.get(topic, {})
-
     def close(self) -> None:
         """Closes the client."""
         self._follower.close()
-
-    def _note_other(self, cluster: str, message: Message, where: str) -> None:
-        with suppress(ValueError):  # it is no matter of this pipeline whether the record can be read
-            record = CommitRecord.parse(message.key(), message.value(), where)
-            if cluster != self._cluster:
-                self._others[record.target_topic] = cluster
-            else:
-                self._beside.setdefault(record.target_topic, {})[record.source.topic] = record
 
     def _take(self, batch: Iterable[Message]) -> None:
         for message in batch:
@@ -82,7 +102,8 @@ class CopiedPositions:
             try:
                 group, cluster, _ = parse_key(message.key(), where)
                 if cluster != self._cluster or self._group not in (group, ANY_GROUP):
-                    self._note_other(cluster, message, where)
+                    with suppress(ValueError):  # it is no matter of this pipeline whether the record can be read
+                        self.others.take(CommitRecord.parse(message.key(), message.value(), where))
                     continue
                 record = CommitRecord.parse(message.key(), message.value(), where)
             except ValueError as error:

@@ -201,11 +201,11 @@ class LiveMappings:
 
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
-        return self._copied.other_cluster_into(topic) if self._copied else None
+        return self._copied.others.cluster_into(topic) if self._copied else None
 
-    def others_into(self, topic: str) -> Mapping[str, CommitRecord]:
-        """As `CopiedPositions.others_into`, as far as the commit topic tells."""
-        return self._copied.others_into(topic) if self._copied else {}
+    def others_into(self, topic: str) -> Mapping[str, Mapping[str, CommitRecord]]:
+        """As `CommitsOfOthers.into`, as far as the commit topic tells."""
+        return self._copied.others.into(topic) if self._copied else {}
 
     def ways_of(self, source: SourcePartition) -> frozenset[BothWays | None]:
         """How a source partition was copied, as far as the mapping records say that were read here (`NotedWays.of`).

@@ -12,6 +12,7 @@ from k2k_assets.core import wire
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.document import reason_of, written
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.source_log import SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.bidirectional import Marker
 
@@ -205,6 +206,14 @@ class CommitRecord:
             and before.position not in (None, self.position)
         )
         return self.position != self.began or went_back
+
+    @property
+    def is_source_cut(self) -> bool:
+        """Whether the copy is stopped because the partition's log lost records that it had read.
+
+        The stop of one partition is that of its whole topic.
+        """
+        return isinstance(self.reason, SourceDiverged | SourceTruncated) and self.reason.source == self.source
 
     @property
     def form(self) -> str:

@@ -27,7 +27,7 @@ from k2k_assets.pipeline.sections.group_selection import GroupSelection
 from k2k_assets.translation.both_sides import as_noted, shared_partitions
 from k2k_assets.translation.other_clusters import ThirdClusters
 from k2k_assets.translation.reverse_mappings import REMEDY
-from k2k_assets.translation.source_logs import SourceLogs, source_logs_cut
+from k2k_assets.translation.source_logs import SourceLogs
 
 log = logging.getLogger("k2k.groups")
 
@@ -83,9 +83,7 @@ def failback_plans(
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
         source_ends = {tp: Ends(starts[tp], end) for tp, end in ends.items()}
-        committed = forth.committed()
-        read = on_source.groups.values(), source_logs_cut(committed)
-        logs = SourceLogs(pipeline, source).ends(ends, committed, *read)
+        logs = SourceLogs(pipeline, source).ends(ends, forth.committed(), on_source.groups.values())
         pipe = replace(pipe, copied=replace(pipe.copied, source_logs=logs.offsets, read_to=logs.read_to))
         target_logs = target.led_offsets(pipe.copied.ends, "latest").offsets
         return plan_failback(

@@ -18,7 +18,7 @@ from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.groups import Answer, translate_groups
 from k2k_assets.translation.other_pipelines import unknown_beside_others, without_others
 from k2k_assets.translation.other_way import OtherWay
-from k2k_assets.translation.source_logs import SourceLogs, source_logs_cut
+from k2k_assets.translation.source_logs import SourceLogs
 
 _FAR = 2**62
 
@@ -110,8 +110,7 @@ class PositionTranslator:
         copied = self._mappings.cut()
         # Read after the cut: in at-least-once mode, unmapped records on the target then lie below the source ends.
         source_ends, without_end = self._source.led_offsets(self._mappings.mapped, self._pipeline.readable_end)
-        committed = self._mappings.committed()
-        logs = self._logs.ends(self._mappings.mapped, committed, groups.values(), source_logs_cut(committed))
+        logs = self._logs.ends(self._mappings.mapped, self._mappings.committed(), groups.values())
         copied = replace(
             copied,
             source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),

@@ -6,7 +6,6 @@ from k2k_assets.control.commit_record import CommitRecord, Overridden
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.positions import PositionUnreadable
-from k2k_assets.core.stops.reasons.source_log import SourceDiverged, SourceTruncated
 from k2k_assets.overrides.decide import Override, PartitionFacts
 from k2k_assets.overrides.request import Request
 from k2k_assets.pipeline import Pipeline
@@ -83,11 +82,9 @@ def _source_was_cut(facts: PartitionFacts) -> bool:
     record = facts.record
     if record is None or facts.new_source:
         return False
-    # The stop of one partition is that of its whole topic.
-    is_told = isinstance(record.reason, SourceDiverged | SourceTruncated) and record.reason.source == facts.source
     # Where the leader did not tell in time, groups are judged as if it were.
     is_found = facts.cut_off is not None or facts.is_log_unknown or facts.end < record.position
-    return record.source_was_cut or is_told or is_found
+    return record.source_was_cut or record.is_source_cut or is_found
 
 
 def _stopped(facts: PartitionFacts) -> StopReason | None:

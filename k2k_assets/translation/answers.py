@@ -85,7 +85,9 @@ def on_target(
     for target in targets:
         if other_way and other_way.concerns(mapping.source):
             end = (stable or {}).get(_place(target))
-            unread = _both_ways(routes, mapping, target, positions, other_way, end, log_end)
+            place = TopicPartition(topic, mapping.source.partition)
+            source_end = None if place in routes.source.offline_partitions else log_end
+            unread = _both_ways(routes, mapping, target, positions, other_way, end, source_end)
             found = unknown_where(elsewhere, Translated(unread.offsets, unread.states))
             answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
             continue

@@ -136,7 +136,7 @@ def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartit
         translator.ensure_copied_to(topic)
     rows = []
     sources = translator.partitions_of(topic for name in topics for topic in routes.sources_of(name))
-    logs = translator.source_logs([TopicPartition(source.topic, source.partition) for source in sources]) or {}
+    logs = translator.source_logs([TopicPartition(source.topic, source.partition) for source in sources])
     for source in sources:
         mapping = translator.mappings.map_of(source, 0)
         read = _read(translator, mapping, positions)

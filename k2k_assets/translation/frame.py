@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, ShortType, StringType, StructType
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -32,7 +33,7 @@ from k2k_assets.mapping.live.target_cuts import earliest, told_by_stop
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
-from k2k_assets.translation.source_logs import SourceLogs
+from k2k_assets.translation.source_logs import SourceLogs, told_by_stops
 from k2k_assets.translation.translator import TIMEOUT, PipelineFiles, loaded
 
 _NUMBERS = (ShortType, IntegerType, LongType)
@@ -49,7 +50,7 @@ class FrameIndex:
         root: Directory of the index, which every executor must be able to read.
         manifest: Manifest of the version.
         routes: The routes of the pipeline.
-        source_logs: Up to where each source partition is the one that was copied; empty if the source does not answer.
+        source_logs: Up to where each source partition is the one that was copied, as far as that is known.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
     """
 
@@ -92,33 +93,51 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
-        logs = _source_logs(found, reachable, manifest, known) if reachable else {}
-        cuts = _target_cuts(found, target, manifest, known)
+        # The index was read before; so each copy that it knows and that is still there lies below these ends.
+        ends = target.led_offsets(known.target.starts, "latest").offsets
+        copied = _copied(found, target, manifest)
+        logs = source_logs(found, reachable, manifest, known, copied)
+    cuts = {at: end for tp, end in ends.items() if (at := known.target_partition(*tp))}
+    cuts = earliest(cuts, *map(told_by_stop, copied.values()))
     return translated(frame, FrameIndex(root, manifest, known, logs, cuts), reverse)
 
 
-def _source_logs(pipeline: Pipeline, source: Cluster, manifest: Manifest, known: Routes) -> dict[TopicPartition, int]:
-    copied = {
+def source_logs(
+    pipeline: Pipeline,
+    source: Cluster | None,
+    manifest: Manifest,
+    known: Routes,
+    copied: Mapping[SourcePartition, CommitRecord],
+) -> dict[TopicPartition, int]:
+    """Up to where each source partition is the one whose copies the index maps, as far as that is known.
+
+    Args:
+        pipeline: The pipeline.
+        source: The source cluster; None if it does not answer.
+        manifest: Manifest of the index.
+        known: The routes.
+        copied: The newest commit record of each source partition.
+    """
+    of_today = {record.source: record for at, record in copied.items() if known.source.ids.get(at.topic) == at.topic_id}
+    if source is None:
+        return told_by_stops(of_today)
+    indexed = {
         TopicPartition(each.topic, each.partition): each
         for each in manifest.positions
         if known.source.ids.get(each.topic) == each.source_topic_id
     }
-    return SourceLogs(pipeline, source).ends(known.source.starts, copied).offsets
+    return SourceLogs(pipeline, source).ends(known.source.starts, of_today, indexed=indexed).offsets
 
 
-def _target_cuts(pipeline: Pipeline, target: Cluster, manifest: Manifest, known: Routes) -> dict[Target, int]:
-    """The ends of target partitions, and where the copy has found one cut off, whatever it has grown to since.
-
-    The index was read before; so each copy that it knows and that is still there lies below these ends.
-    """
-    ends = target.led_offsets(known.target.starts, "latest").offsets
-    cuts = {found: end for tp, end in ends.items() if (found := known.target_partition(*tp))}
-    topic = target.describe([pipeline.coordination.commit.topic]).get(pipeline.coordination.commit.topic)
+def _copied(pipeline: Pipeline, target: Cluster, manifest: Manifest) -> Mapping[SourcePartition, CommitRecord]:
+    """The newest commit record of each source partition: its stop tells where a log was cut off."""
+    name = pipeline.coordination.commit.topic
+    topic = target.describe([name]).get(name)
     if topic is None:
-        return cuts
+        return {}
     with closing(CopiedPositions(pipeline, manifest.source_cluster, topic, target)) as copied:
         copied.read(TIMEOUT)
-        return earliest(cuts, *map(told_by_stop, copied.newest().values()))
+        return copied.newest()
 
 
 def copied_last(manifest: Manifest) -> dict[str, str]:

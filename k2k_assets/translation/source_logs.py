@@ -9,6 +9,9 @@ The offsets tell nothing of it; leader epochs do (KIP-320). As long as the epoch
 record that was copied, the log has had no other leader, and nothing is asked. After an election the source's client
 asks the leader whether it still has that record.
 
+A copy that meets a cut-off stops, and writes that down. Its stop tells of it where nobody can be asked: the partition
+has no leader, or the source is gone.
+
 Once a log was cut off, what a group has read is judged likewise, by the leader epoch of its own commit: a position set
 by hand, and what is copied from there on, say nothing of what was read before. All groups that stand in one epoch of
 such a partition cost one question, and none as long as the epoch is that of today. Elsewhere a group's epoch is not
@@ -117,35 +120,37 @@ class SourceLogs:
     def ends(
         self,
         partitions: Iterable[TopicPartition],
-        copied: Mapping[TopicPartition, CopyEnd],
-        groups: Iterable[GroupOffsets] = (),
-        cut_once: Collection[TopicPartition] = (),
+        copied: Mapping[TopicPartition, CommitRecord],
+        groups: Iterable[GroupOffsets] | None = None,
+        indexed: Mapping[TopicPartition, CopyEnd] | None = None,
     ) -> LogEnds:
         """The offset up to which each log is the one that was copied: its end, or where it was cut off since.
 
         Args:
             partitions: Partitions of the source.
-            copied: How far each is copied: its newest commit record.
-            groups: Commits of groups in them.
-            cut_once: Those whose logs have lost records that a copy had read (`CommitRecord.source_was_cut`): what
-                groups have read is judged there.
+            copied: The newest commit record of each.
+            groups: Commits of groups in them; they are judged where the log has once lost records that a copy had read
+                (`CommitRecord.source_was_cut`). None: other positions are asked for.
+            indexed: How far each is copied by the mappings that answer; None: as far as the commit records say.
 
         Raises:
             ClusterUnreachable: No broker answers.
             Refused: The principal may not describe one of the topics.
         """
         (ends, offline), epochs = self._source.led_ends(partitions)
-        # Without a leader nobody tells any more where such a log was cut off.
-        unknown = {tp: NOT_KNOWN for tp in offline if tp in cut_once or self._is_cut(tp)}
+        told = told_by_stops(copied)
+        cut_once = set() if groups is None else {tp for tp, record in copied.items() if record.source_was_cut}
         # Behind the end of a log that was cut off, no leader tells where: only that it is shorter.
         of_copies = {
-            _Epoch(tp, record.leader_epoch): min(_end_of_epoch(record), end)
+            _Epoch(tp, copy.leader_epoch): min(_end_of_epoch(copy), end)
             for tp, end in ends.items()
-            if (record := copied.get(tp)) and record.leader_epoch is not None and tp in epochs
-            if epochs[tp] != record.leader_epoch
+            if (copy := (copied if indexed is None else indexed).get(tp)) and copy.leader_epoch is not None
+            if tp in epochs and epochs[tp] != copy.leader_epoch
         }
         judged = {tp: epochs[tp] for tp in cut_once if tp in epochs}
-        of_groups = {of: min(position, ends[of.partition]) for of, position in _read_earlier(groups, judged).items()}
+        of_groups = {
+            of: min(position, ends[of.partition]) for of, position in _read_earlier(groups or (), judged).items()
+        }
         # An epoch that the log has not reached need not be asked for: nobody has read under it there.
         asked = {of: position for of, position in of_groups.items() if of.epoch < epochs[of.partition]}
         wanted = asked | {of: max(position, asked.get(of, 0)) for of, position in of_copies.items()}
@@ -155,11 +160,24 @@ class SourceLogs:
         read_to: dict[TopicPartition, dict[int, int]] = {}
         for of, end in self._cut_below(of_groups).items():
             read_to.setdefault(of.partition, {})[of.epoch] = end
-        cut = {of.partition: end for of, end in self._cut_below(of_copies).items()}
-        return LogEnds({**ends, **cut, **unknown}, offline, read_to)
+        found = {**ends, **{of.partition: end for of, end in self._cut_below(of_copies).items()}}
+        found |= {tp: min(end, found[tp]) for tp, end in told.items() if tp in found and end != NOT_KNOWN}
+        return LogEnds({**found, **self._without_leader(offline, told, cut_once)}, offline, read_to)
 
-    def _is_cut(self, partition: TopicPartition) -> bool:
-        return any(of.partition == partition and answer.end != _WHOLE for of, answer in self._answers.items())
+    def _without_leader(
+        self,
+        offline: Collection[TopicPartition],
+        told: Mapping[TopicPartition, int],
+        cut_once: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, int]:
+        """What is known of logs that were cut off once, and that nobody can be asked about now."""
+        cuts = [(of.partition, answer.end) for of, answer in self._answers.items() if answer.end != _WHOLE]
+        cuts += [*told.items(), *((tp, NOT_KNOWN) for tp in cut_once)]
+        found: dict[TopicPartition, int] = {}
+        for tp, end in cuts:
+            if tp in offline:
+                found[tp] = min(end, found.get(tp, end))
+        return found
 
     def _cut_below(self, positions: Mapping[_Epoch, int]) -> dict[_Epoch, int]:
         """Where the log was cut off below these positions, or `NOT_KNOWN`."""
@@ -206,9 +224,13 @@ class SourceLogs:
         return found
 
 
-def source_logs_cut(committed: Mapping[TopicPartition, CommitRecord]) -> set[TopicPartition]:
-    """Partitions whose logs have lost records that a copy had read, by their newest commit records."""
-    return {tp for tp, record in committed.items() if record.source_was_cut}
+def told_by_stops(copied: Mapping[TopicPartition, CommitRecord]) -> dict[TopicPartition, int]:
+    """Where logs were cut off, or `NOT_KNOWN`, by the stops of their copies: all that is known without the source.
+
+    Args:
+        copied: The newest commit record of each partition.
+    """
+    return {tp: _cut_at(record.reason) for tp, record in copied.items() if record.is_source_cut}
 
 
 def _read_earlier(groups: Iterable[GroupOffsets], epochs: Mapping[TopicPartition, int]) -> dict[_Epoch, int]:
@@ -235,9 +257,14 @@ def _cut_off(partition: TopicPartition, reason: StopReason) -> int:
     """Up to where the log is the one that was copied, by the reason for which it cannot be read on."""
     if isinstance(reason, SourceReadDenied | BatchUnreadable | RecordsDeleted):
         return _WHOLE  # the leader was asked before it was read
-    end = reason.epoch_end if isinstance(reason, SourceDiverged) else None
-    if end is None or end < 0:
+    end = _cut_at(reason)
+    if end == NOT_KNOWN:
         log.warning("%s: which positions are of a former log is not known: %s", partition, render(reason))
         return NOT_KNOWN
     log.warning("%s: positions above %d are of a former log: %s", partition, end, render(reason))
     return end
+
+
+def _cut_at(reason: StopReason | None) -> int:
+    end = reason.epoch_end if isinstance(reason, SourceDiverged) else None
+    return NOT_KNOWN if end is None or end < 0 else end

@@ -38,7 +38,7 @@ from k2k_assets.translation.answers import (
 from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.routes import Routes, answering, newest_ids, routes
-from k2k_assets.translation.source_logs import SourceLogs
+from k2k_assets.translation.source_logs import SourceLogs, told_by_stops
 
 PipelineFiles = Pipeline | str | Path | Sequence[str | Path]
 """A pipeline, the path of its file, or the paths of the files that are merged into one."""
@@ -172,7 +172,7 @@ class OffsetTranslator:
         source = self.ensure_copied(topic, partition)
         mapping = self.mappings.map_of(source, 0 if self.other_way else int(positions.min(initial=0)))
         asked = TopicPartition(topic, partition)
-        end = (self.source_logs([asked]) or {}).get(asked)
+        end = self.source_logs([asked]).get(asked)
         found = on_target(self.routes, mapping, positions, end, self.other_way, self.cut.stable)
         rows = _rows(asked, positions, found)
         return [row._replace(dropped_by=mapping.rule_at(row.offset)) for row in rows]
@@ -194,18 +194,15 @@ class OffsetTranslator:
             # Read after the cut of the mappings back: then unmapped copies on the source are of records below it.
             end = self.end_of(topic, partition, reverse=True)
             found = both_ways_back(self.routes, maps, target, positions, self.other_way, stable, end)
-        logs = self.source_logs({answer.place for answer in found if answer.place}) or {}
+        logs = self.source_logs({answer.place for answer in found if answer.place})
         return _rows(asked, positions, [before_cut_off(answer, logs) for answer in found])
 
-    def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
-        """Up to where source partitions are those that were copied (`SourceLogs.ends`), as far as they have a leader.
-
-        Returns:
-            None if the source did not answer.
-        """
+    def source_logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Up to where source partitions are those that were copied, as far as that is known (`SourceLogs.ends`)."""
+        copied = self._commit_records()
         if not self.routes.source.starts:
-            return None
-        return SourceLogs(self.pipeline, self.source).ends(partitions, self._commit_records()).offsets
+            return told_by_stops(copied)
+        return SourceLogs(self.pipeline, self.source).ends(partitions, copied).offsets
 
     def source_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """High watermarks of source partitions that have a leader; empty if the source did not answer."""

@@ -80,7 +80,7 @@ def _back(
         mappings=SimpleNamespace(map_of=lambda source, lowest: maps[source]),
         ensure_copied_to=lambda topic: ["s"],
         partitions_of=lambda topics: sources,
-        source_logs=lambda partitions: log_ends and dict(zip(partitions, log_ends, strict=True)),
+        source_logs=lambda partitions: dict(zip(partitions, log_ends, strict=True)) if log_ends else {},
     )
     return checkpoint_back(cast("OffsetTranslator", known), read)
 

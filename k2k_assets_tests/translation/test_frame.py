@@ -1,9 +1,20 @@
-"""The present topics of the DataFrame function when the source does not answer."""
+"""What the DataFrame function takes from the index and the commit topic when the source does not answer."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from unittest.mock import Mock
+
+from k2k_assets.core.stops.reasons.source_log import SourceDiverged
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_offsets import LedOffsets
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest, NotedPosition
-from k2k_assets.translation.frame import copied_last
+from k2k_assets.translation.frame import copied_last, source_logs
+from k2k_assets.translation.routes import Routes, Standing
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import commit_record
 
 
 def _manifest(*positions: NotedPosition) -> Manifest:
@@ -36,3 +47,17 @@ def test_a_topic_that_was_created_anew_with_fewer_partitions_is_the_new_one() ->
         for p in (0, 1)
     ]
     assert copied_last(_manifest(*anew, *former)) == {"s": "new"}
+
+
+def test_a_source_that_cannot_be_asked_is_what_the_stop_of_the_copy_says(tmp_path: Path) -> None:
+    """Be it away as a whole, or a partition without a leader; the index was built before the copy has stopped."""
+    at = TopicPartition("s", 0)
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["s"])
+    indexed = NotedPosition(topic="s", partition=0, source_topic_id="id", position=100, records=9, leader_epoch=0)
+    stopped = commit_record(at, 100, leader_epoch=0, source_topic_id="id", reason=SourceDiverged(at, 100, 40))
+    copied = {SourcePartition("c", "s", "id", 0): stopped, SourcePartition("c", "s", "former", 0): stopped}
+    known = Routes("c", {"s": "s"}, frozenset(), Standing({"s": "id"}, {}), Standing({}, {}))
+    assert source_logs(pipeline, None, _manifest(indexed), known, copied) == {at: 40}
+    source = Mock(spec=Cluster)
+    source.led_ends.return_value = (LedOffsets({}, {at: "no leader"}), {})
+    assert source_logs(pipeline, source, _manifest(indexed), known, copied) == {at: 40}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.cluster_offsets import LedOffsets
@@ -19,15 +20,9 @@ from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import commit_record
 
 pytestmark = pytest.mark.integration
-
-
-@dataclass(frozen=True)
-class _Copied:
-    position: int
-    leader_epoch: int | None
-    epoch_end: int | None = None
 
 
 @pytest.mark.slow
@@ -46,12 +41,12 @@ def test_where_a_log_was_cut_off_is_known_however_long_it_is_now(
         pipeline = make_pipeline(tmp_path, lossy.servers, clusters.target_servers, [topic])
         with Cluster("source", {"bootstrap.servers": lossy.servers}) as source:
             at, logs = TopicPartition(topic, 0), SourceLogs(pipeline, source)
-            assert logs.ends([at], {at: _Copied(9, 0)}).offsets == {at: 5}
+            assert logs.ends([at], {at: _copied(at, 9, 0)}).offsets == {at: 5}
             lossy.write(topic, "later", 1)
             with monkeypatch.context() as patch:
                 if written_since:  # what was found is not asked again; behind the end nothing was found yet
                     patch.setattr(logs, "_validated", Mock(side_effect=AssertionError))
-                assert logs.ends([at], {at: _Copied(9, 0)}).offsets == {at: 5}
+                assert logs.ends([at], {at: _copied(at, 9, 0)}).offsets == {at: 5}
 
 
 @pytest.mark.slow
@@ -70,21 +65,22 @@ def test_what_groups_have_read_is_asked_once_for_each_leader_epoch(
         pipeline = make_pipeline(tmp_path, lossy.servers, clusters.target_servers, [topic])
         with Cluster("source", {"bootstrap.servers": lossy.servers}) as source:
             at, logs = TopicPartition(topic, 0), SourceLogs(pipeline, source)
-            copied = {at: _Copied(14, epoch)}
+            copied = {at: _copied(at, 14, epoch, source_was_cut=True)}
             agreeing = [_standing(at, position, 0) for position in range(6)] + [
                 _standing(at, 14, epoch), _standing(at, 9, None)
             ]  # fmt: skip
             asked = Mock(side_effect=logs._validated)
             monkeypatch.setattr(logs, "_validated", asked)
-            assert logs.ends([at], copied, agreeing, {at}).read_to == {}
+            assert logs.ends([at], copied, agreeing).read_to == {}
             assert asked.call_count == 1
             for _ in range(2):
-                found = logs.ends([at], copied, [*agreeing, _standing(at, 7, 0), _standing(at, 9, 0)], {at})
+                found = logs.ends([at], copied, [*agreeing, _standing(at, 7, 0), _standing(at, 9, 0)])
                 assert (found.offsets, found.read_to) == ({at: 14}, {at: {0: 5}})
             assert asked.call_count == 2
             # Of an epoch that the log has not reached nothing was read there.
-            assert logs.ends([at], copied, [_standing(at, 3, epoch + 1)], {at}).read_to == {at: {epoch + 1: NOT_KNOWN}}
-            assert logs.ends([at], {at: _Copied(5, 0)}, [_standing(at, 9, 0)], {at}) == ({at: 14}, {}, {at: {0: 5}})
+            assert logs.ends([at], copied, [_standing(at, 3, epoch + 1)]).read_to == {at: {epoch + 1: NOT_KNOWN}}
+            behind = {at: _copied(at, 5, 0, source_was_cut=True)}
+            assert logs.ends([at], behind, [_standing(at, 9, 0)]) == ({at: 14}, {}, {at: {0: 5}})
 
 
 def test_where_no_log_was_cut_off_groups_may_commit_an_epoch_that_is_long_past(
@@ -99,27 +95,11 @@ def test_where_no_log_was_cut_off_groups_may_commit_an_epoch_that_is_long_past(
         logs = SourceLogs(pipeline, source)
         monkeypatch.setattr(logs, "_validated", Mock(side_effect=AssertionError))
         monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets({at: 9}, {}), {at: 3}))
-        assert logs.ends([at], {at: _Copied(9, 3)}, [_standing(at, 9, 0)]).read_to == {}
+        assert logs.ends([at], {at: _copied(at, 9, 3)}, [_standing(at, 9, 0)]).read_to == {}
 
 
-def test_without_a_leader_a_log_that_was_cut_off_is_not_known(
-    clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What stays unknown in it would else be exact for as long as nobody can be asked."""
-    cut, found, whole = (TopicPartition("orders", n) for n in range(3))
-    pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, ["orders"])
-    with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
-        logs = SourceLogs(pipeline, source)
-        copied = dict.fromkeys((cut, found, whole), _Copied(9, 0))
-        everywhere = dict.fromkeys(copied, 9)
-        monkeypatch.setattr(source, "led_offsets", lambda *_: LedOffsets({}, {}))
-        monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets(everywhere, {}), dict.fromkeys(copied, 1)))
-        monkeypatch.setattr(logs, "_validated", lambda wanted, _: dict.fromkeys(wanted, 2**62) | {found: 5})
-        assert logs.ends(copied, copied, (), {cut}).offsets == {cut: 9, found: 5, whole: 9}
-        nobody = dict.fromkeys(copied, "no leader")
-        monkeypatch.setattr(source, "led_ends", lambda _: (LedOffsets({}, nobody), {}))
-        for _ in range(2):
-            assert logs.ends(copied, copied, (), {cut}).offsets == {cut: NOT_KNOWN, found: NOT_KNOWN}
+def _copied(at: TopicPartition, position: int, epoch: int | None, **more: Any) -> CommitRecord:
+    return commit_record(at, position, leader_epoch=epoch, **more)
 
 
 def _standing(at: TopicPartition, position: int, epoch: int | None) -> GroupOffsets:
@@ -138,6 +118,6 @@ def test_what_cannot_be_asked_is_not_known_and_asked_again(
     with Cluster("source", {"bootstrap.servers": clusters.source_servers}) as source:
         logs = SourceLogs(pipeline, source)
         for _ in range(2):
-            assert logs.ends([at], {at: _Copied(9, later)}).offsets == {at: NOT_KNOWN}
-        assert logs.ends([at], {at: _Copied(9, 0)}).offsets == {at: 9}
+            assert logs.ends([at], {at: _copied(at, 9, later)}).offsets == {at: NOT_KNOWN}
+        assert logs.ends([at], {at: _copied(at, 9, 0)}).offsets == {at: 9}
         assert logs.ends([at], {}).offsets == {at: 9}

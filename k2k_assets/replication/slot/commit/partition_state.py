@@ -90,7 +90,8 @@ class PartitionState:
         target_end = record.target_end if slot.one_to_one and record.target_topic == plan.target_topic else None
         state = cls(plan, record.position, record.position, record.leader_epoch, target_end, record.began)
         state.log_start, state.producer = record.log_start, record.producer
-        state.source_was_cut, state.overridden = record.source_was_cut, record.overridden
+        state.source_was_cut = record.source_was_cut or record.is_source_cut
+        state.overridden = record.overridden
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
             state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)

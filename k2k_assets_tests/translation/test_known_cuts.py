@@ -1,0 +1,106 @@
+"""Up to where the log of a source is the one that was copied, by what was found before, without clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged, SourceTruncated
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster_offsets import LedOffsets
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.live.live import Cut
+from k2k_assets.translation.log_ends import NOT_KNOWN
+from k2k_assets.translation.routes import Routes, Standing
+from k2k_assets.translation.source_logs import SourceLogs, told_by_stops
+from k2k_assets.translation.translator import OffsetTranslator
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.plans import commit_record
+
+
+def test_without_a_leader_a_log_that_was_cut_off_is_no_other_than_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stays unknown in it would else be exact for as long as nobody can be asked."""
+    cut, found, whole = (TopicPartition("orders", n) for n in range(3))
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["orders"])
+    source = Mock(spec=Cluster)
+    logs = SourceLogs(pipeline, source)
+    copied = {tp: _copied(tp, 9, 0, source_was_cut=tp == cut) for tp in (cut, found, whole)}
+    everywhere = dict.fromkeys(copied, 9)
+    source.led_offsets.return_value = LedOffsets({}, {})
+    source.led_ends.return_value = (LedOffsets(everywhere, {}), dict.fromkeys(copied, 1))
+    monkeypatch.setattr(logs, "_validated", lambda wanted, _: dict.fromkeys(wanted, 2**62) | {found: 5})
+    assert logs.ends(copied, copied, ()).offsets == {cut: 9, found: 5, whole: 9}
+    _lose_leaders(source, copied)
+    for _ in range(2):
+        assert logs.ends(copied, copied, ()).offsets == {cut: NOT_KNOWN, found: 5}
+
+
+def test_without_a_leader_the_stop_of_the_copy_tells_where_the_log_was_cut_off(tmp_path: Path) -> None:
+    """A process that begins now has not asked the leader itself, and cannot any more."""
+    diverged, untold, truncated, twice, whole = (TopicPartition("orders", n) for n in range(5))
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ["orders"])
+    copied = {
+        diverged: _copied(diverged, 9, 0, reason=SourceDiverged(diverged, 9, 5)),
+        untold: _copied(untold, 9, 0, reason=SourceDiverged(untold, 9, None)),
+        truncated: _copied(truncated, 9, 0, reason=SourceTruncated(truncated, 9, 5)),
+        twice: _copied(twice, 9, 0, reason=SourceDiverged(twice, 9, 5), source_was_cut=True),
+        whole: _copied(whole, 9, 0, reason=RecordsDeleted(whole, 9, 12)),
+    }
+    known = {diverged: 5, untold: NOT_KNOWN, truncated: NOT_KNOWN}
+    assert told_by_stops(copied) == known | {twice: 5}
+    source = Mock(spec=Cluster)
+    _lose_leaders(source, copied)
+    logs = SourceLogs(pipeline, source)
+    assert logs.ends(copied, copied, ()).offsets == known | {twice: NOT_KNOWN}
+    assert logs.ends(copied, copied).offsets == known | {twice: 5}, "a position of no group is one of today's log"
+
+
+def test_what_a_stop_tells_holds_until_somebody_says_where_the_copy_goes_on(tmp_path: Path) -> None:
+    """No leader knows the leader epoch of records any more that retention has deleted meanwhile."""
+    at = TopicPartition("orders", 0)
+    source = Mock(spec=Cluster)
+    logs = SourceLogs(make_pipeline(tmp_path, "s:1", "t:1", ["orders"]), source)
+    source.led_ends.return_value = (LedOffsets({at: 150}, {}), {at: 1})
+    source.led_offsets.return_value = LedOffsets({at: 120}, {})
+    stopped = _copied(at, 100, 0, reason=SourceDiverged(at, 100, 40))
+    assert logs.ends([at], {at: stopped}).offsets == {at: 40}
+
+
+def test_a_source_that_does_not_answer_is_what_the_stops_say(tmp_path: Path) -> None:
+    """As after a disaster, when only the target is left."""
+    at, whole = (TopicPartition("orders", n) for n in range(2))
+    copied = {
+        SourcePartition("c", tp.topic, "id", tp.partition): _copied(tp, 100, 0, source_topic_id="id", **more)
+        for tp, more in {at: {"reason": SourceDiverged(at, 100, 40)}, whole: {}}.items()
+    }
+    mappings: Any = SimpleNamespace(copied=lambda: copied)
+    pipeline, away = make_pipeline(tmp_path, "s:1", "t:1", ["orders"]), Mock(spec=Cluster)
+    nowhere = Standing({"orders": "id"}, {})
+    translator = OffsetTranslator(
+        pipeline,
+        away,
+        away,
+        mappings,
+        Routes("c", {"orders": "orders"}, frozenset(), nowhere, nowhere),
+        Cut({}, {}, {}),
+    )
+    assert translator.source_logs([at, whole]) == {at: 40}
+    away.led_ends.assert_not_called()
+
+
+def _lose_leaders(source: Mock, partitions: Iterable[TopicPartition]) -> None:
+    nobody = dict.fromkeys(partitions, "no leader")
+    source.led_ends.return_value = (LedOffsets({}, nobody), {})
+
+
+def _copied(at: TopicPartition, position: int, epoch: int | None, **more: Any) -> CommitRecord:
+    return commit_record(at, position, leader_epoch=epoch, **more)

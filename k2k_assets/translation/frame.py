@@ -29,6 +29,7 @@ from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
+from k2k_assets.mapping.live.not_indexed import mapped_from
 from k2k_assets.mapping.live.target_cuts import earliest, told_by_stop
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
@@ -52,6 +53,7 @@ class FrameIndex:
         routes: The routes of the pipeline.
         source_logs: Up to where each source partition is the one that was copied, as far as that is known.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
+        mapped_from: Source offset from which on newer mapping records answer (`not_indexed.mapped_from`).
     """
 
     root: IndexRoot
@@ -59,6 +61,7 @@ class FrameIndex:
     routes: Routes
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
+    mapped_from: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
@@ -96,10 +99,11 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         # The index was read before; so each copy that it knows and that is still there lies below these ends.
         ends = target.led_offsets(known.target.starts, "latest").offsets
         copied = _copied(found, target, manifest)
+        anew = mapped_from(found, manifest, target, TIMEOUT)
         logs = source_logs(found, reachable, manifest, known, copied)
     cuts = {at: end for tp, end in ends.items() if (at := known.target_partition(*tp))}
     cuts = earliest(cuts, *map(told_by_stop, copied.values()))
-    return translated(frame, FrameIndex(root, manifest, known, logs, cuts), reverse)
+    return translated(frame, FrameIndex(root, manifest, known, logs, cuts, anew), reverse)
 
 
 def source_logs(
@@ -158,7 +162,9 @@ def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> Da
     _ensure_columns(frame, added.names)
     if index.manifest.runs > MOST_RUNS:
         frame = _by_partition(frame)
-    task = FrameTask(index.root, index.manifest, index.routes, reverse, index.source_logs, index.cuts)
+    task = FrameTask(
+        index.root, index.manifest, index.routes, reverse, index.source_logs, index.cuts, index.mapped_from
+    )
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         return task.run(batches)

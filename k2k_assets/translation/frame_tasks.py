@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlaid
+from k2k_assets.mapping.algebra.lost_copies import up_to, without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState
 from k2k_assets.mapping.index import IndexReader
@@ -56,10 +56,18 @@ class IndexMaps:
         root: Directory of the index.
         manifest: Manifest of the version.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
+        mapped_from: Source offset from which on newer mapping records answer (`not_indexed.mapped_from`).
     """
 
-    def __init__(self, root: IndexRoot, manifest: Manifest, cuts: Mapping[Target, int]) -> None:
+    def __init__(
+        self,
+        root: IndexRoot,
+        manifest: Manifest,
+        cuts: Mapping[Target, int],
+        mapped_from: Mapping[SourcePartition, int],
+    ) -> None:
         self._cuts = cuts
+        self._mapped_from = mapped_from
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
         self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
@@ -83,7 +91,9 @@ class IndexMaps:
         return found
 
     def _load(self, source: SourcePartition) -> PartitionMap:
-        whole = self._reader.partition_map(source)
+        # As if the index had been built when the copy stood there: what it says of more is void.
+        start = self._mapped_from.get(source, _BEYOND)
+        whole = up_to(self._reader.partition_map(source), start)
         covered, tables = without_overlaid(whole.covered, whole.runs)
         found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
         self._runs += _size(found)
@@ -91,7 +101,7 @@ class IndexMaps:
             _, dropped = self._kept.popitem(last=False)
             self._runs -= _size(dropped)
         position = self._positions.get((source.topic, source.topic_id, source.partition))
-        return found if position is None else found.reaching(position)
+        return found if position is None else found.reaching(min(position, start))
 
 
 @dataclass
@@ -105,6 +115,7 @@ class FrameTask:
         reverse: Whether to translate from the target back to the source.
         source_logs: Up to where source partitions are those that were copied; what lies beyond is of another log.
         cuts: As for `IndexMaps`.
+        mapped_from: As for it.
     """
 
     root: IndexRoot
@@ -113,11 +124,12 @@ class FrameTask:
     reverse: bool
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
+    mapped_from: Mapping[SourcePartition, int] = field(default_factory=dict)
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Translates batches."""
-        self._maps = IndexMaps(self.root, self.manifest, self.cuts)
+        self._maps = IndexMaps(self.root, self.manifest, self.cuts, self.mapped_from)
         for batch in batches:
             yield self.translated(batch)
 

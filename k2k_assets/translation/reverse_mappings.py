@@ -18,7 +18,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import up_to
+from k2k_assets.mapping.algebra.lost_copies import unknown_from
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
@@ -125,7 +125,7 @@ class ReverseMappings:
         if any(self._third_back(to) for to in found.runs):
             return None
         cut = self._cut(target, found)
-        return found if cut is None else up_to(found, cut)
+        return found if cut is None else unknown_from(found, cut)
 
     def why_unknown(self, target: Target) -> str:
         """Why positions in a target partition may be unknown, and what to do."""

@@ -16,6 +16,7 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Hidden
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index.manifest import NotedPosition
 from k2k_assets.translation import frame_tasks
@@ -158,11 +159,32 @@ def test_copies_that_the_target_has_lost_tell_nothing(tmp_path: Path) -> None:
     assert [row[6:] for row in _run(task, [("t", 0, 102, ""), ("t", 0, 111, "")])] == [(2, "exact"), (None, "unknown")]
 
 
+@pytest.mark.parametrize(
+    ("start", "answers"),
+    [
+        (9, [(100, "exact"), (103, "exact"), (110, "exact"), (113, "exact"), (113, "ahead")]),  # the copy has gone on
+        (3, [(100, "exact"), (103, "exact"), (103, "ahead"), (103, "ahead"), (103, "ahead")]),
+        (0, [(None, "unknown"), (100, "ahead"), (100, "ahead"), (100, "ahead"), (100, "ahead")]),
+    ],
+)
+def test_where_the_copy_was_set_back_the_index_answers_no_further(
+    tmp_path: Path, start: int, answers: list[tuple[int | None, str]]
+) -> None:
+    """What was copied there lies elsewhere now, or is lost; what is copied in its place lies behind it."""
+    task = _task(tmp_path, [RECORD])
+    position = task.manifest.positions[0].model_copy(update={"position": 9})
+    task.manifest = task.manifest.model_copy(update={"positions": [position]})
+    there = Standing({"t": "tid"}, {TopicPartition("t", 0): 100}, ends={TopicPartition("t", 0): 200})
+    source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+    task = replace(task, routes=replace(task.routes, target=there), mapped_from={source: start})
+    assert [row[6:] for row in _run(task, [("s", 0, n, "") for n in (0, 3, 6, 9, 12)])] == answers
+
+
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
     task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])
     monkeypatch.setattr(frame_tasks, "MOST_RUNS", 15)
-    maps = IndexMaps(task.root, task.manifest, {})
+    maps = IndexMaps(task.root, task.manifest, {}, {})
     sources = sorted(source for of_target in maps.sources.values() for source in of_target)
     assert [source.partition for source in sources] == [0, 1]
     for source in (*sources, *sources, sources[1]):

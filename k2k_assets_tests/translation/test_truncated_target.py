@@ -25,6 +25,8 @@ from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.report import PollResult
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.index import update_index
+from k2k_assets.overrides.apply import override
+from k2k_assets.overrides.request import Request, Wanted
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
@@ -139,6 +141,33 @@ def test_a_column_of_offsets_knows_it_too(
     assert sorted((row.offset, row.state) for row in translate_frame(frame, copied.pipeline).collect()) == known
     copied.notice()
     assert sorted((row.offset, row.state) for row in translate_frame(frame, copied.pipeline).collect()) == known
+
+
+@pytest.mark.spark
+def test_a_column_of_offsets_knows_that_the_copy_was_set_back(
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, spark: SparkSession
+) -> None:
+    """It is asked before the index has read of it. In the places of the lost copies lie other records."""
+    copied = Copied.whole(clusters, broker, tmp_path, index={"path": f"{tmp_path}/index"})
+    frame = spark.createDataFrame([(copied.topic, 0, n) for n in POSITIONS], "topic string, partition int, offset long")
+
+    def answers() -> dict[int, tuple[int | None, str]]:
+        rows = translate_frame(frame, copied.pipeline).collect()
+        return {row.offset: (row.target_offset, row.state) for row in rows}
+
+    with both_clusters(copied.pipeline) as (here, there):
+        update_index(spark, copied.pipeline, here, there)
+        before = answers()
+        copied.target.lose()
+        copied.notice()
+        override(copied.pipeline, here, there, Request((Wanted(copied.topic, 0, 40),), "a test", foreign_records=True))
+        assert copy(copied.pipeline).stopped == {}
+        assert before[20][0] is not None
+        behind = before[20][0] + 20
+        assert answers() == {20: before[20]} | dict.fromkeys(POSITIONS[1:], (behind, "ahead")) | {40: (behind, "exact")}
+        update_index(spark, copied.pipeline, here, there)
+        now = {row.offset: row.to_offset for row in translate_offsets(copied.pipeline, copied.topic, 0, POSITIONS)}
+        assert answers() == {position: (offset, "exact") for position, offset in now.items()}
 
 
 def test_a_mapper_that_runs_sees_a_target_that_lost_copies(

@@ -44,18 +44,22 @@ def without_lost(mapping: PartitionMap, cut_of: Callable[[Target], int | None]) 
     """
     lost = [first_lost(runs, cut) for target, runs in mapping.runs.items() if (cut := cut_of(target)) is not None]
     start = min((offset for offset in lost if offset is not None), default=None)
-    return mapping if start is None else up_to(mapping, start)
+    return mapping if start is None else unknown_from(mapping, start)
+
+
+def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
+    """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
+    return up_to(mapping, start).reaching(mapping.covered_end)
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:
-    """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
-    known = replace(
+    """The map of what lies below a source offset."""
+    return replace(
         mapping,
         covered=without(mapping.covered, Covered(start, mapping.covered_end)),
         runs={target: run_tables.before(table, start) for target, table in mapping.runs.items()},
         dropped={rule: run_tables.before(table, start) for rule, table in mapping.dropped.items()},
     )
-    return known.reaching(mapping.covered_end)
 
 
 def without_overlaid(covered: tuple[Covered, ...], tables: Tables) -> tuple[tuple[Covered, ...], Tables]:

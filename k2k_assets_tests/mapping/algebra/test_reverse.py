@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run, runs_of
 from k2k_assets.mapping.algebra.fold import Covered, Target
-from k2k_assets.mapping.algebra.lost_copies import up_to
+from k2k_assets.mapping.algebra.lost_copies import unknown_from
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.reverse import FirstUnread, LogHere, first_unread
 from k2k_assets.mapping.algebra.translate import TranslationState
@@ -258,10 +258,10 @@ def test_behind_a_cut_off_of_the_log_here_nothing_is_known_of_what_was_read() ->
     )
     back = PartitionMap(SourcePartition("a", "t", "there", 0), 0, (Covered(0, 61),), {}, 0)
     log, at = LogHere(0, 70), each(0, 30, 39, 40, 60, 61)
-    before, after = (first_unread(known, THERE, back, HERE, at, log) for known in (forth, up_to(forth, 40)))
+    before, after = (first_unread(known, THERE, back, HERE, at, log) for known in (forth, unknown_from(forth, 40)))
     assert before.offsets.tolist() == [0, 30, 39, 40, 60, 60]
     assert after.offsets.tolist() == [0, 30, 39, -1, -1, -1]
     # What lies behind may be read, for all that is known.
     assert after.states.tolist() == [REPEATS] * 3 + [UNKNOWN] * 3
-    unasked = first_unread(up_to(forth, -1), THERE, back, HERE, at, log)
+    unasked = first_unread(unknown_from(forth, -1), THERE, back, HERE, at, log)
     assert set(unasked.states.tolist()) == {UNKNOWN}

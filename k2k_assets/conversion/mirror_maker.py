@@ -204,7 +204,13 @@ def _selection(chosen: Sequence[str], excluded: Sequence[str], key: str) -> str:
         except RegexError as fault:
             raise ValueError(f"{key}: '{expression}' is not a regular expression that k2k supports: {fault}") from None
     included = "|".join(chosen) if len(chosen) == 1 and "|" not in chosen[0] else f"(?:{'|'.join(chosen)})"
-    return f"(?!(?:{'|'.join(dict.fromkeys(excluded))})$){included}" if excluded else included
+    joined = f"(?!(?:{'|'.join(dict.fromkeys(excluded))})$){included}" if excluded else included
+    try:
+        compile_java(joined)
+    except RegexError as fault:
+        hint = "Flags of one expression are written (?i:...)"
+        raise ValueError(f"{key}: the expressions cannot be joined to one, '{joined}': {fault}. {hint}") from None
+    return joined
 
 
 def _literal(text: str) -> str:

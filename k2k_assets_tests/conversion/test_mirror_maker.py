@@ -12,6 +12,7 @@ from k2k_assets.conversion.java_properties import parse_properties
 from k2k_assets.conversion.mirror_maker import Conversion, convert
 from k2k_assets.conversion.without_counterpart import reason_for
 from k2k_assets.pipeline import Pipeline, load_pipeline
+from k2k_assets.pipeline.java_regex import compile_java
 
 CLUSTERS = """
 clusters = A, B
@@ -270,6 +271,7 @@ A.consumer.client.rack = ${unknown:b}
         ("clusters = A, B\nA->B.enabled = false", "no flow is enabled"),
         ("clusters = A, B\nA->B.enabled = true\nA.bootstrap.servers = a:1", "'B' has no key 'B.bootstrap.servers'"),
         (CLUSTERS + "topics = (", "topics: '\\(' is not a regular expression"),
+        (CLUSTERS + "topics = (?i)orders.*", r"topics: the expressions cannot be joined to one, .*\(\?i:\.\.\.\)"),
         (CLUSTERS + "topics =", "topics: it selects nothing"),
         (CLUSTERS + "tasks.max = many", "tasks.max: expected a whole number, found 'many'"),
     ],
@@ -277,6 +279,12 @@ A.consumer.client.rack = ${unknown:b}
 def test_what_is_no_such_file_is_said(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         convert(parse_properties(text))
+
+
+def test_flags_of_one_expression(tmp_path: Path) -> None:
+    (part,) = pipeline("topics = (?i:orders.*), payments", folder=tmp_path).selection.parts
+    names = ["ORDERS-1", "payments", "PAYMENTS"]
+    assert [name for name in names if compile_java(part.pattern).matches(name)] == ["ORDERS-1", "payments"]
 
 
 # Keys of MirrorMaker 2 4.3: those of its connectors, and those in its example file.

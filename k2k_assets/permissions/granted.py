@@ -111,6 +111,7 @@ def on_groups_here(cluster: Cluster, wanted: Wanted) -> Granted:
             break
         if left:
             time.sleep(_LOADING_PAUSE)
+    granted.untold += left
     return granted
 
 

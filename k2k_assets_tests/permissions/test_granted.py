@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -73,12 +74,24 @@ def test_a_coordinator_that_is_starting_is_asked_again() -> None:
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     ]
 
+    cluster = _playing(lambda: answers.pop(0))
+    assert on_groups_here(cluster, {"readers": ["Read"]}) == Granted(lacking={"readers": ["Read"]})
+    assert answers == []
+
+
+def test_what_a_coordinator_does_not_say_in_time_is_untold() -> None:
+    cluster = _playing(lambda: KafkaError.COORDINATOR_LOAD_IN_PROGRESS, timeout=0.1)
+    assert on_groups_here(cluster, {"readers": ["Read"]}) == Granted(untold=["readers"])
+
+
+def _playing(code: Callable[[], int], timeout: float | None = None) -> Cluster:
+    """A cluster whose coordinator answers with error codes."""
+
     def result(timeout: float) -> Any:
-        raise KafkaException(KafkaError(answers.pop(0)))
+        raise KafkaException(KafkaError(code()))
 
     asked = {"readers": SimpleNamespace(result=result)}
+    cluster = Cluster("target", {"bootstrap.servers": "played:9092"}, timeout)
     admin = SimpleNamespace(describe_consumer_groups=lambda *_, **__: asked, poll=lambda _: 0)
-    cluster = Cluster("target", {"bootstrap.servers": "played:9092"})
     cluster._admin = cast(Any, admin)
-    assert on_groups_here(cluster, {"readers": ["Read"]}).lacking == {"readers": ["Read"]}
-    assert answers == []
+    return cluster

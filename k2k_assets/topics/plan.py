@@ -59,11 +59,18 @@ class TopicsPlan:
             return "replicas are moved by kafka-reassign-partitions.sh: --reassignment FILE"
         if kind not in allowed and kind not in _ALWAYS:
             return f"not without {OPTIONS[kind]}"
-        if kind == "min.insync.replicas" and (replicas := self.found[difference.topic].replication) < int(
-            difference.wanted or 0
-        ):
-            return f"the topic has {replicas} of so many replicas, and nobody could write"
+        if kind == "min.insync.replicas":
+            return _why_nobody_could_write(difference, self.found[difference.topic].replication)
         return ""
+
+
+def _why_nobody_could_write(difference: Difference, replicas: int) -> str:
+    """Why `min.insync.replicas` cannot become what is wanted; empty if it can."""
+    if replicas < int(difference.wanted or 0):
+        return f"the topic has {replicas} of so many replicas, and nobody could write"
+    if difference.wanted is None and difference.found == "1" and replicas == 1:
+        return "the topic has 1 replica, and nobody could write where the brokers' default is more than 1"
+    return ""
 
 
 OPTIONS: Mapping[Kind, str] = {

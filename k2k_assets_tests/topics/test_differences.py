@@ -104,5 +104,17 @@ def test_replicas_are_never_moved_and_no_topic_becomes_one_that_nobody_can_write
     plan = TopicsPlan({"t": target()}, {"t": topic({}, replication=1)}, [_difference(kind) for kind in everything])
     assert plan.to_do(everything) == []
     assert "nobody could write" in plan.why_not(plan.differences[1], everything)
-    lower = TopicsPlan({"t": target()}, {"t": topic({}, replication=1)}, [_difference("min.insync.replicas", None)])
-    assert lower.to_do(everything) == list(lower.differences)
+
+
+def test_a_value_of_the_targets_own_is_taken_away_where_that_cannot_forbid_writing() -> None:
+    """With the brokers' default, which nobody has asked for, a topic with one replica may take no records any more."""
+
+    def plan(found: str, replicas: int) -> TopicsPlan:
+        difference = Difference("t", "min.insync.replicas", MIN_ISR, found, None)
+        return TopicsPlan({"t": target()}, {"t": topic({MIN_ISR: found}, replication=replicas)}, [difference])
+
+    asked: list[Kind] = ["min.insync.replicas"]
+    assert plan("1", 1).to_do(asked) == []
+    assert "nobody could write" in plan("1", 1).why_not(plan("1", 1).differences[0], asked)
+    assert plan("2", 1).to_do(asked), "nobody can write now"
+    assert plan("1", 3).to_do(asked)

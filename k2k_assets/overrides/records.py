@@ -59,7 +59,7 @@ def commit_record(
         log_start=None if request.adopts is not None else _log_start(override),
         epoch_end=known.epoch_end if known else None,
         producer=record.producer if record else None,
-        source_was_cut=_source_was_cut(facts),
+        source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
         marker_changed=(
             record is not None
@@ -77,13 +77,16 @@ def commit_record(
     )
 
 
-def _source_was_cut(facts: PartitionFacts) -> bool:
+def _source_was_cut(override: Override) -> bool:
     """Whether the log of today's source topic has lost records that were copied."""
-    record = facts.record
+    facts, record = override.facts, override.facts.record
     if record is None or facts.new_source:
         return False
-    # Where the leader did not tell in time, groups are judged as if it were.
-    is_found = facts.cut_off is not None or facts.is_log_unknown or facts.end < record.position
+    # Where the leader did not tell in time, groups are judged as if it were. Whoever copies on under the leader epoch
+    # of what was copied asks again, and stops if it is so.
+    is_asked_again = override.stays and record.leader_epoch is not None
+    may_be = facts.is_log_unknown and not is_asked_again
+    is_found = facts.cut_off is not None or may_be or facts.end < record.position
     return record.source_was_cut or record.is_source_cut or is_found
 
 

@@ -215,6 +215,16 @@ def test_that_a_log_may_have_lost_what_was_copied_is_noted(
     assert record.source_was_cut is was_cut
 
 
+@pytest.mark.parametrize(("epoch", "was_cut"), [(3, False), (None, True)])
+def test_a_copy_that_goes_on_where_it_stands_asks_the_leader_itself(
+    tmp_path: Path, epoch: int | None, was_cut: bool
+) -> None:
+    """A leader that was slow once would else have groups judged for ever, whose clients commit an old epoch."""
+    copied = plans.commit_record(P0, 100, leader_epoch=epoch)
+    record, _ = records(tmp_path, decide_override(facts(record=copied, is_log_unknown=True), "current", request()))
+    assert (record.leader_epoch, record.source_was_cut) == (epoch, was_cut)
+
+
 def test_a_new_source_topic_begins_anew_behind_what_was_copied(tmp_path: Path) -> None:
     one = decide_override(facts(source_topic_id="s-new", start=0), "earliest", request(new_topic=True))
     record, mapping = records(tmp_path, one, new_topic=True)

@@ -73,12 +73,12 @@ class PollResult:
         without_commits: Number of selected groups on the source without a commit on a mapped topic.
         source_ends: Last stable offset of each source partition.
         target_ends: Log start and last stable offset of each target partition.
-        offline_partitions: Partitions on either side without a leader, with the reason; positions that depend on them
-            have no answer.
+        offline_partitions: Partitions on either side without a leader, with the reason. Positions in such a target
+            partition are unknown; those in such a source partition are only where its log was cut off before.
         moved_by: The mapper that moves the groups, if this poll only looked at them; else empty.
         held_back: Why the groups are held back; empty if they are not.
-        unproven: Target partitions in which positions are unknown because others write there, with the reason and what
-            to do.
+        unproven: Target partitions in which positions are unknown because others write there, because copies are lost,
+            or because the source has lost what was copied, with the reason and what to do.
         repeated_back: Target partitions whose records the pipeline back may have copied more than once.
         seconds: Duration of the poll.
         mapped_ends: The source offset up to which the mappings of each source partition are known.

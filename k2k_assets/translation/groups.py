@@ -78,7 +78,7 @@ class CopiedAtCut:
         source_logs: Up to where each source partition is the one that was copied (`SourceLogs.ends`), read after the
             positions. A position beyond it belongs to another log (cut off, or created anew), and has no translation;
             none has one where it is `NOT_KNOWN`.
-            None: no such check. Partitions without a leader are missing and are not checked either.
+            None: no such check. Partitions without a leader are missing and not checked, unless they were cut off once.
         offline_partitions: Target partitions without a leader, with the reason; positions in them are unknown.
         read_to: Where groups have read another log, by the leader epochs of their commits (`LogEnds.read_to`): whatever
             was copied since, a position beyond has no translation.

@@ -18,7 +18,7 @@ from k2k_assets.translation.both_sides import BothSides
 from k2k_assets.translation.groups import Answer, translate_groups
 from k2k_assets.translation.other_pipelines import unknown_beside_others, without_others
 from k2k_assets.translation.other_way import OtherWay
-from k2k_assets.translation.source_logs import SourceLogs
+from k2k_assets.translation.source_logs import LogEnds, SourceLogs
 
 _FAR = 2**62
 
@@ -34,8 +34,8 @@ class TranslatedGroups:
         offline_partitions: Partitions on either side without a leader, with the reason; their ends are missing.
         not_begun: Source partitions with a position of a group whose copying has not begun, though the pipeline selects
             their topic.
-        unproven: Target partitions in which positions are unknown because others write there, or because copies are
-            lost, with the reason and what to do.
+        unproven: Target partitions in which positions are unknown because others write there, because copies are lost,
+            or because the source has lost what was copied, with the reason and what to do.
         mapped_ends: The source offset up to which the mappings of each source partition are known.
         records_read: Number of mapping records read so far.
         repeated_back: Target partitions whose records the pipeline back may have copied more than once.
@@ -146,7 +146,8 @@ class PositionTranslator:
             self._not_begun(own),
             unproven={at: why for at, target in unknown.items() if (why := self._both_sides.why_unknown(target))}
             | beside
-            | self._lost(answers),
+            | self._lost(answers)
+            | _of_other_logs(answers, logs),
             repeated_back=frozenset(
                 at for at, (target, _) in shared.items() if other_way and not other_way.is_exactly_once(target)
             ),
@@ -201,6 +202,12 @@ class PositionTranslator:
     def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""
         return {tp: ends.get(tp, _FAR) for tp in self._mappings.mapped}
+
+
+def _of_other_logs(answers: Mapping[str, Sequence[Answer]], logs: LogEnds) -> dict[TopicPartition, str]:
+    """The target partitions with an answer that is unknown for what the source has lost, with the reason."""
+    unknown = (each for of_group in answers.values() for each in of_group if _is_unknown(each))
+    return {each.target: why for each in unknown for at in each.sources if (why := logs.why_unknown(*at))}
 
 
 def _is_unknown(answer: Answer) -> bool:

@@ -34,9 +34,9 @@ from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets.kafka.groups import GroupOffsets
+from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.translation.log_ends import NOT_KNOWN
+from k2k_assets.translation.log_ends import NOT_KNOWN, is_of_former_log
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.factory import records_transport_of
 from k2k_assets.transport.interface import Position
@@ -83,6 +83,30 @@ class LogEnds(NamedTuple):
     offsets: dict[TopicPartition, int]
     offline: dict[TopicPartition, str]
     read_to: dict[TopicPartition, dict[int, int]]
+
+    def why_unknown(self, source: TopicPartition, committed: CommittedOffset) -> str:
+        """Why a group's position in a partition means nothing, and what to do; empty if it does mean something."""
+        end = self.offsets.get(source)
+        if end == NOT_KNOWN:
+            why = self.offline.get(source, "its leader did not tell in time")
+            return (
+                f"{source} has lost records that were copied, or may have, and up to where it still holds the others "
+                f"is not known now: {why}"
+            )
+        if end is not None and committed.offset > end:
+            return (
+                f"{source} holds what was copied up to offset {end} only: there it ends, or was cut off, and a group "
+                "stands above. If it was cut off, 'k2k status' shows how to go on as soon as the copy has noticed it"
+            )
+        if not is_of_former_log(committed, self.read_to.get(source, {})):
+            return ""
+        return (
+            f"{source} was cut off once, and a group that stands above commits leader epoch {committed.leader_epoch}, "
+            "of before: what it has read there may be what was lost. If its clients have read the log of today, and "
+            "only keep to the epoch with which they began (Sarama does), stop them and commit the same position "
+            "without one on the source: kafka-consumer-groups.sh --reset-offsets --to-current --execute with the "
+            f"group and --topic {source.topic}:{source.partition}"
+        )
 
 
 class _Epoch(NamedTuple):

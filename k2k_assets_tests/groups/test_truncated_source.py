@@ -172,6 +172,10 @@ def test_what_was_read_of_the_former_log_stays_unknown_when_the_copy_has_gone_on
     stands = {read: held(target, group).get(at, (None, ""))[0] for read, group in groups.items()}
     assert stands == {(20, 0): 20, (40, 0): stands[40, 0], (60, 0): None, (100, 0): None, (60, epoch): new}
 
+    assert "--reset-offsets --to-current" in result.unproven[at]
+    commit(source.servers, groups[60, 0], {at: 60})  # as that does
+    assert sync_once(pipeline).lines(groups[60, 0])[0].decision.value == "exact"
+
     commit(target, groups[100, 0], {at: 20}, "of an application")  # it has gone on there on its own
     with both_clusters(pipeline) as (here, there):
         (back,) = (plan.rows[0] for plan in failback_plans(pipeline, here, there) if plan.group == groups[100, 0])

@@ -15,11 +15,12 @@ from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiver
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.cluster_offsets import LedOffsets
+from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.live import Cut
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
-from k2k_assets.translation.source_logs import SourceLogs, told_by_stops
+from k2k_assets.translation.source_logs import LogEnds, SourceLogs, told_by_stops
 from k2k_assets.translation.translator import OffsetTranslator
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.plans import commit_record
@@ -95,6 +96,24 @@ def test_a_source_that_does_not_answer_is_what_the_stops_say(tmp_path: Path) -> 
     )
     assert translator.source_logs([at, whole]) == {at: 40}
     away.led_ends.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        ((30, 0), ""),
+        ((90, 1), ""),
+        ((90, 0), "commits leader epoch 0, of before"),
+        ((130, 1), "holds what was copied up to offset 120 only"),
+    ],
+)
+def test_why_a_position_is_of_another_log_is_said(read: tuple[int, int], why: str) -> None:
+    at, other = (TopicPartition("orders", n) for n in range(2))
+    logs = LogEnds({at: 120, other: NOT_KNOWN}, {other: "no leader"}, {at: {0: 40}})
+    said = logs.why_unknown(at, CommittedOffset(read[0], "", read[1]))
+    assert why in said
+    assert bool(said) == bool(why)
+    assert logs.why_unknown(other, CommittedOffset(0)).endswith("is not known now: no leader")
 
 
 def _lose_leaders(source: Mock, partitions: Iterable[TopicPartition]) -> None:

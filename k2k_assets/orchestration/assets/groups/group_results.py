@@ -71,7 +71,8 @@ def group_materialization(result: PollResult, group: str) -> ShownGroup:
         metadata[keys.MOVED_BY] = result.moved_by
     if again := sum(line.again for line in lines):
         metadata[keys.READ_AGAIN] = again
-    if unproven := sorted({why for line in lines if (why := result.unproven.get(line.partition))}):
+    unknown = [line.partition for line in lines if line.decision is CommitDecision.UNKNOWN]
+    if unproven := sorted({why for partition in unknown if (why := result.unproven.get(partition))}):
         metadata[keys.UNPROVEN] = "; ".join(unproven)
     if result.held_back:
         metadata[keys.HELD_BACK] = result.held_back

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dagster as dg
 
 from k2k_assets.cli.mapper_commands.group_status import summary
@@ -57,6 +59,8 @@ def test_what_is_read_again_is_counted_and_what_is_unknown_is_explained() -> Non
     assert isinstance(table, dg.TableMetadataValue)
     assert [record.data["read again"] for record in table.records] == [3, 0]
     assert states(result.lines("g")) == "1 may be read again, 1 unknown"
+    beside = {"h": GroupDecision("h", {}, [rows[1]._replace(offset=7, decision=CommitDecision.EXACT)])}
+    assert keys.UNPROVEN not in group_materialization(replace(result, decisions=beside), "h").metadata
     (line, why) = summary("p", result).splitlines()[1:]
     assert "may be read again, 1 unknown (3 records)" in line
     assert why.strip() == "t-1 is unknown: no mappings"

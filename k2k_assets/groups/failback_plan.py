@@ -230,8 +230,6 @@ class _Planner:
         if self._is_unread_elsewhere(source, topics, group, read):
             return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         offset, word, again = self._place(source, targets, dict(found))
-        if read and self._is_on_neither(source, read.offset, offset):
-            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         if (
             offset >= 0
             and on_source
@@ -241,6 +239,8 @@ class _Planner:
             and self._same(source, targets, on_source.offset, offset)
         ):
             return BackRow(source, found, on_source, on_source.offset, FailbackDecision.KEPT, False)
+        if read and self._is_on_neither(source, read.offset, offset):
+            return BackRow(source, found, on_source, NO_OFFSET, FailbackDecision.UNKNOWN, False)
         return BackRow(source, found, on_source, offset, word, offset >= 0, again)
 
     def _with_former(self, source: TopicPartition, today: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -275,10 +275,16 @@ class _Planner:
         return False
 
     def _is_on_neither(self, source: TopicPartition, left_at: int, offset: int) -> bool:
-        """Whether a group would pass records that it has not read on the source and that never were on the target."""
+        """Whether a group would pass records that it has not read on the source and that are not on the target.
+
+        Copying began behind them, or they were skipped by hand.
+        """
         mapping = self.pipe.map_of(source)
         is_adopted = mapping.target_began is not None  # what lies below was copied by another tool
-        return mapping.began_late and not is_adopted and left_at < min(mapping.began or 0, offset)
+        if mapping.began_late and not is_adopted and left_at < min(mapping.began or 0, offset):
+            return True
+        unread = max(left_at, self.source_ends[source].start) if source in self.source_ends else left_at
+        return any(max(gap.start, unread) < min(gap.end, offset) for gap in mapping.skipped)
 
     def _place(
         self, source: TopicPartition, targets: Sequence[TopicPartition], found: Mapping[TopicPartition, CommittedOffset]

@@ -92,8 +92,9 @@ def first_unread_back(
         positions: Next offsets to read on the target.
         log: The source partition's log.
     """
-    # Records that were on the source before copying began were read there, before the group left, or never.
-    known = replace(mapping, log_start=mapping.began)
+    # Records that were on the source before copying began, or were skipped, were read there before the group left, or
+    # never.
+    known = replace(mapping, log_start=mapping.began, skipped=())
     plain = first_unread(known, target, reverse, source, positions, log)
     # Copies of another tool, which were adopted, `mapping` does not cover.
     if not reverse.began_late or reverse.target_began is not None:

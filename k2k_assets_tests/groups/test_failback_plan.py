@@ -52,12 +52,13 @@ def planned(
     on_source: Mapping[TopicPartition, int | CommittedOffset] | None = None,
     by: Pipe = ONE,
     source_start: int = 0,
+    source_end: int = 100,
 ) -> list[FailbackPlan]:
     held, stands = (
         {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in offsets.items()}
         for offsets in (on_target, on_source or {})
     )
-    ends = {tp: Ends(source_start, 100) for tp in (A0, B0)}
+    ends = {tp: Ends(source_start, source_end) for tp in (A0, B0)}
     return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
 
 
@@ -136,6 +137,30 @@ def test_what_another_tool_has_copied_was_on_the_target() -> None:
     adopted = replace(mapping(A0, 100, {XA0: [Run(50, 50, 50)]}, began=50), log_start=0, target_began=50)
     (plan,) = planned({XA0: 60}, {A0: 30}, pipe(PREFIXED, {XA0: Ends(0, 100)}, adopted))
     assert [(row.offset, row.decision) for row in plan.rows] == [(60, "exact")]
+
+
+@pytest.mark.parametrize(
+    ("left_at", "stands_at", "log_start", "offset", "word"),
+    [
+        (50, 110, 0, -1, "unknown"),  # 60 to 99 are on the source, and were read nowhere
+        (50, 40, 0, 40, "exact"),  # it has not come as far on the target
+        (80, 110, 0, -1, "unknown"),
+        (100, 110, 0, 149, "exact"),  # it had read them before it left
+        (70, 60, 0, 70, "kept"),  # it has read nothing on the target since
+        (50, 110, 100, 149, "exact"),  # they are deleted
+        (50, 110, 90, -1, "unknown"),
+        (None, 110, 0, 149, "exact"),  # it has begun on the target
+    ],
+)
+def test_a_copy_that_went_on_behind_records_of_the_source(
+    left_at: int | None, stands_at: int, log_start: int, offset: int, word: str
+) -> None:
+    """The target was truncated at 60 of 100, and the copy went on at 100 by hand."""
+    known = mapping(A0, 150, {XA0: [Run(0, 0, 60), Run(100, 61, 50)]})
+    by = pipe(PREFIXED, {XA0: Ends(0, 111)}, replace(known, skipped=(Covered(60, 100),)))
+    on_source = None if left_at is None else {A0: left_at}
+    (plan,) = planned({XA0: stands_at}, on_source, by, source_start=log_start, source_end=150)
+    assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,13 @@ class PartitionMapping:
         runs: Runs by target partition: ordered by source offset, disjoint, merged.
         covered: Covered ranges: ordered, disjoint, not adjacent.
         newest: Order of the newest record folded in.
+        skipped: The covered ranges that were skipped by hand (`k2k-tool set`): ordered, disjoint, not adjacent.
     """
 
     runs: dict[Target, list[Run]] = field(default_factory=dict)
     covered: list[Covered] = field(default_factory=list)
     newest: Order = NEVER
+    skipped: list[Covered] = field(default_factory=list)
 
 
 class LateRecord(Exception):
@@ -98,7 +100,10 @@ def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropp
         mapping.newest = order
         if mapping.covered and record.covered_from < mapping.covered[-1].end:
             _cancel(mapping, added, record.covered_from)
-        _cover(mapping.covered, Covered(record.covered_from, record.covered_to))
+        covered = Covered(record.covered_from, record.covered_to)
+        _cover(mapping.covered, covered)
+        if record.override is not None:
+            _cover(mapping.skipped, covered)
         for target in record.targets:
             key = Target(target.topic, target.topic_id, target.partition)
             added.setdefault(key, []).extend(target.runs)
@@ -115,10 +120,11 @@ def _cancel(mapping: PartitionMapping, added: dict[Target, list[Run]], start: in
     for runs_by_target in (mapping.runs, added):
         for key, runs in runs_by_target.items():
             runs_by_target[key] = cancel_from(runs, start)
-    while mapping.covered and mapping.covered[-1].end > start:
-        last = mapping.covered.pop()
-        if last.start < start:
-            mapping.covered.append(Covered(last.start, start))
+    for ranges in (mapping.covered, mapping.skipped):
+        while ranges and ranges[-1].end > start:
+            last = ranges.pop()
+            if last.start < start:
+                ranges.append(Covered(last.start, start))
 
 
 def _cover(covered: list[Covered], new: Covered) -> None:

@@ -74,6 +74,7 @@ class InMemoryMapping:
     Attributes:
         since: Lowest source position that can be looked up here.
         covered: Covered ranges, also below `since`: ordered, disjoint, not adjacent.
+        skipped: Those that were skipped by hand, also below `since`.
         newest: Order of the newest record folded in.
         tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
         ends: Offsets after the last record below `since`, by target partition.
@@ -97,6 +98,7 @@ class InMemoryMapping:
     with_dropped: bool = False
     first_time: int | None = None
     last_time: int = 0
+    skipped: list[Covered] = field(default_factory=list)
 
     @classmethod
     def behind(
@@ -112,7 +114,9 @@ class InMemoryMapping:
         """
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
         since = known.covered_end if ends or with_dropped else 0
-        return cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
+        found = cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
+        found.skipped = list(known.skipped)
+        return found
 
     @property
     def covered_end(self) -> int:
@@ -151,9 +155,9 @@ class InMemoryMapping:
             raise NotInMemory(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
         if self.is_doubtful:
             self._break_off_before(min(records, key=lambda record: (record.generation, record.sequence)))
-        added = PartitionMapping(covered=list(self.covered), newest=self.newest)
+        added = PartitionMapping(covered=list(self.covered), newest=self.newest, skipped=list(self.skipped))
         fold(added, records, self.with_dropped)
-        self.covered, self.newest = added.covered, added.newest
+        self.covered, self.newest, self.skipped = added.covered, added.newest, added.skipped
         if start < end or _goes_back(records):
             for each in placed:
                 self.recopied[each.partition] = max(self.recopied.get(each.partition, 0), each.offset + 1)
@@ -225,6 +229,14 @@ class InMemoryMapping:
             tables[target] = run_tables.joined(first, second)
         return covered, {target: table for target, table in tables.items() if len(table)}
 
+    def skipped_with(self, below: PartitionMap) -> tuple[Covered, ...]:
+        """The ranges that were skipped by hand, also those that only the index knows; they may overlap.
+
+        Args:
+            below: As for `with_index`.
+        """
+        return tuple(sorted({*self.skipped, *intersection(below.skipped, (Covered(0, self.since),))}))
+
     def _covered_with(self, below: Sequence[Covered]) -> tuple[Covered, ...]:
         held = without(self.covered, Covered(0, self.since))
         both = intersection(without(self.covered, Covered(self.since, self.covered_end)), below)
@@ -254,7 +266,8 @@ class InMemoryMapping:
         self.is_doubtful = False
         if record.generation != self.newest.generation or record.covered_from < self.covered_end:
             last = record.covered_from - 1
-            self.covered = list(without(self.covered, Covered(last, max(self.covered_end, last))))
+            lost = Covered(last, max(self.covered_end, last))
+            self.covered, self.skipped = (list(without(ranges, lost)) for ranges in (self.covered, self.skipped))
             self._cancel_from(last)
             # The coverage from an index ends there too.
             self.since = min(self.since, max(0, last))

@@ -111,6 +111,8 @@ class PartitionMap:
             known. None if no such copy was adopted.
         dropped: The ranges that were left out on purpose, by rule, as runs whose target offsets mean nothing; empty if
             the reader did not ask for them.
+        skipped: Source ranges that were skipped by hand (`k2k-tool set`), in order: what records they have is on the
+            source alone, or its copies are lost.
     """
 
     source: SourcePartition
@@ -120,6 +122,7 @@ class PartitionMap:
     log_start: int | None = None
     target_began: int | None = None
     dropped: Mapping[str, RunTable] = field(default_factory=dict)
+    skipped: tuple[Covered, ...] = ()
 
     @classmethod
     def of(
@@ -127,7 +130,7 @@ class PartitionMap:
     ) -> PartitionMap:
         """Makes a map from a fold of mapping records; the fold may be extended afterwards."""
         runs = {target: RunTable.of(runs) for target, runs in mapping.runs.items() if runs}
-        return cls(source, began, tuple(mapping.covered), runs, log_start)
+        return cls(source, began, tuple(mapping.covered), runs, log_start, skipped=tuple(mapping.skipped))
 
     @classmethod
     def with_dropped(

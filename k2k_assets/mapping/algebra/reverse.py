@@ -28,11 +28,13 @@ mapped yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.in_memory_mapping import without
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
 from k2k_assets.mapping.algebra.translate import (
     NO_OFFSET,
@@ -155,9 +157,11 @@ def _known_to(forth: PartitionMap, there: Target, log_start: int) -> tuple[int, 
         begin = max(begin, forth.covered[0].start)  # there was nothing below
     if begin >= forth.covered_end:
         return begin, True
-    for each in forth.covered:
+    # What was skipped by hand nobody has read there.
+    covered = reduce(without, forth.skipped, forth.covered)
+    for each in covered:
         if each.start <= begin < each.end:
-            return each.end, each == forth.covered[-1]
+            return each.end, each.end == forth.covered_end
     return NO_OFFSET, False
 
 

@@ -18,7 +18,7 @@ from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_rule, by_target, covered_ranges
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_rule, by_target, covered_ranges, skipped_ranges
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
@@ -91,7 +91,8 @@ class IndexReader:
         began, log_start, target_began = self._began.get(source, (None, None, None))
         ranges = by_rule(portions) if with_dropped else ()
         dropped = {target.topic_id: self._runs(pieces, start, end) for target, pieces in ranges}
-        return PartitionMap(source, began, covered_ranges(portions), runs, log_start, target_began, dropped)
+        ranges_covered, skipped = covered_ranges(portions), skipped_ranges(portions)
+        return PartitionMap(source, began, ranges_covered, runs, log_start, target_began, dropped, skipped)
 
     def dropped(self, source: SourcePartition, start: int = 0, end: int | None = None) -> list[DroppedRange]:
         """The ranges of a source partition that were left out on purpose, in order.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from k2k_assets.control.commit_record import CommitRecord
@@ -193,11 +193,12 @@ class LiveMappings:
     def _whole_map_of(self, source: SourcePartition, lowest: int | None) -> PartitionMap:
         held = self._held.held(source)
         if lowest is None or lowest >= held.since:
-            return self._map(source, *self._held.alone(source))
+            return self._map(source, *self._held.alone(source), held.skipped)
         below = self._index.below(source, lowest, held.since, self._held.read_to(source))
         if below is None or not below.answers_all(lowest, held.since):
             self._warn_of_lookup(source, lowest, held.since)
-        return self._map(source, *without_overlaid(*(held.with_index(below) if below else held.alone())))
+        known = without_overlaid(*(held.with_index(below) if below else held.alone()))
+        return self._map(source, *known, held.skipped_with(below) if below else held.skipped)
 
     def other_cluster_into(self, topic: str) -> str | None:
         """Id of another source cluster that is copied to a target topic too, as far as the commit topic tells."""
@@ -230,17 +231,17 @@ class LiveMappings:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _map(self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables) -> PartitionMap:
+    def _map(
+        self, source: SourcePartition, covered: tuple[Covered, ...], tables: Tables, skipped: Iterable[Covered]
+    ) -> PartitionMap:
         newest = self._commit_of(source)
         began, *starts = self._began.get(source, (None, None, None))
-        if newest is None:
-            return PartitionMap.with_dropped(source, began, covered, tables, *starts)
-        if newest.began is not None:
+        if newest and newest.began is not None:
             began, *starts = newest.began, newest.log_start, newest.target_began
-        if newest.position > (covered[-1].end if covered else -1):
+        if newest and newest.position > (covered[-1].end if covered else -1):
             # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
             covered = (*covered, Covered(newest.position, newest.position))
-        return PartitionMap.with_dropped(source, began, covered, tables, *starts)
+        return replace(PartitionMap.with_dropped(source, began, covered, tables, *starts), skipped=tuple(skipped))
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:

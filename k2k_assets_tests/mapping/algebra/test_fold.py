@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,14 @@ def test_a_missing_record_leaves_a_hole() -> None:
 def test_a_range_of_which_nothing_was_copied_is_covered() -> None:
     mapping = fold(PartitionMapping(), [_record((1, 1), (0, 5), [])])
     assert (mapping.runs, mapping.covered) == ({}, [Covered(0, 5)])
+
+
+def test_a_range_that_was_skipped_by_hand_is_known_until_it_is_copied_after_all() -> None:
+    by_hand = [replace(_record((n, 1), covered, []), override="anna") for n, covered in ((2, (5, 8)), (3, (8, 9)))]
+    mapping = fold(PartitionMapping(), [_record((1, 1), (0, 5), [(0, 0, 5)]), *by_hand])
+    assert (mapping.covered, mapping.skipped) == ([Covered(0, 9)], [Covered(5, 9)])
+    fold(mapping, [replace(_record((4, 1), (7, 7), []), override="anna"), _record((5, 1), (7, 10), [(7, 6, 3)])])
+    assert (mapping.covered, mapping.skipped) == ([Covered(0, 10)], [Covered(5, 7)])
 
 
 @st.composite

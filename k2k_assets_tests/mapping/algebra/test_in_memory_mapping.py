@@ -43,16 +43,23 @@ def whole(records: Sequence[MappingRecord]) -> PartitionMap:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[MappingRecord]:
-    """Records with gaps, empty ranges, lost records and copies that start again, into one or two targets."""
+    """Records with gaps, empty ranges, lost records and copies that start again, into one or two targets.
+
+    Some ranges were skipped by hand.
+    """
     position, ends, records, last = 0, [0, 0], [], draw(st.integers(0, 1))
     for number in range(draw(st.integers(1, 12))):
-        kind = draw(st.integers(0, 9))
+        kind = draw(st.integers(0, 10))
         if kind == 0:
             position = draw(st.integers(0, position))
         elif kind == 1:
             position += draw(st.integers(1, 3))
         start = position
         runs: dict[int, list[tuple[int, int, int]]] = {}
+        if kind == 10:
+            position += draw(st.integers(0, 3))
+            records.append(replace(record(number, (start, position), runs, time=number * 1000), override="by hand"))
+            continue
         for _ in range(draw(st.integers(0, 4))):
             position += draw(st.integers(0, 2))
             target, count = draw(st.integers(0, last)), draw(st.integers(1, 3))
@@ -101,6 +108,7 @@ def test_held_bit_by_bit_with_drops_it_answers_as_the_whole(records: list[Mappin
             assert dropped == (held.since > before)
         covered, tables = held.alone()
         wanted = whole([each.record for each in taken])
+        assert tuple(held.skipped) == wanted.skipped
         if wanted.covered:
             assert_same_answers(wanted, PartitionMap(SOURCE, 0, covered, tables), 0, held.since)
 
@@ -124,6 +132,7 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
     if not wanted.covered:
         return
     covered, tables = held.with_index(index)
+    assert offsets_of(held.skipped_with(index)) == offsets_of(wanted.skipped)
     found = PartitionMap(SOURCE, 0, covered, tables)
     positions = np.arange(0, wanted.covered_end + 4)
     nowhere = (positions >= index.covered_end) & (positions < held.since)
@@ -136,6 +145,10 @@ def test_with_an_index_it_answers_below_too(records: list[MappingRecord], data: 
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
         if not nowhere.any():
             assert answer.states.tolist() == right.states.tolist()
+
+
+def offsets_of(ranges: Sequence[Covered]) -> set[int]:
+    return {offset for start, end in ranges for offset in range(start, end)}
 
 
 def lost(known: PartitionMap, gap: Covered) -> PartitionMap:
@@ -260,3 +273,19 @@ def test_after_a_loss_only_what_surely_goes_on_joins_on(
     last = replace(later, sequence=9, covered_from=end, covered_to=60, targets=())
     held.take({("g", SOURCE): [Placed(0, 10, last)]})
     assert len(held.alone(SOURCE)[0]) == len(covered), "told once"
+
+
+def test_what_only_the_index_knows_to_be_skipped_is_told_below_what_is_held() -> None:
+    """The mappings were read anew from a topic that has deleted the first ones; the index has gone on meanwhile."""
+    by_hand = [replace(record(n, covered, {}), override="by hand") for n, covered in enumerate([(2, 4), (9, 12)])]
+    held = InMemoryMapping(since=8)
+    held.extend(placed([record(2, (8, 20), {0: [(8, 0, 12)]})]), mark_every=1)
+    assert held.skipped_with(whole(by_hand)) == (Covered(2, 4),)
+
+
+def test_what_may_be_of_another_copy_is_not_skipped_any_more() -> None:
+    held = InMemoryMapping()
+    held.extend(placed([replace(record(0, (0, 9), {}), override="by hand")]), mark_every=1)
+    held.is_doubtful = True
+    held.extend(placed([replace(record(1, (4, 7), {}), generation=2)]), mark_every=1)
+    assert held.skipped == [Covered(0, 3)]

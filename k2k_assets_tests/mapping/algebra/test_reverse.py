@@ -251,6 +251,23 @@ def test_many_positions_are_answered_as_one_by_one() -> None:
     )
 
 
+def test_behind_what_was_skipped_by_hand_here_nothing_is_known_of_what_was_read() -> None:
+    """The copy there went on behind 40 to 59, which nobody has read there."""
+    there = [Run(0, 0, 40), Run(60, 41, 30)]
+    forth = PartitionMap(SourcePartition("b", "t", "here", 0), 0, (Covered(0, 90),), {THERE: RunTable.of(there)}, 0)
+    back = PartitionMap(SourcePartition("a", "t", "there", 0), 0, (Covered(0, 72),), {}, 0)
+    at = each(0, 30, 39, 40, 60, 71)
+    forth = replace(forth, skipped=(Covered(40, 60),))
+    found = first_unread(forth, THERE, back, HERE, at, LogHere(0, 90))
+    assert found.offsets.tolist() == [0, 30, 39, -1, -1, -1]
+    assert found.states.tolist() == [REPEATS] * 3 + [UNKNOWN] * 3
+    deleted = first_unread(forth, THERE, back, HERE, at, LogHere(60, 90))
+    assert deleted.offsets.tolist() == [0, 30, 39, 60, 79, 90]
+    assert set(deleted.states.tolist()) == {EXACT}
+    at_the_end = replace(forth, covered=(Covered(0, 60),), runs={THERE: RunTable.of(there[:1])})
+    assert int(first_unread(at_the_end, THERE, back, HERE, at, LogHere(0, 90)).offsets[-1]) == -1
+
+
 def test_behind_a_cut_off_of_the_log_here_nothing_is_known_of_what_was_read() -> None:
     """All was written here, and copied there. Then the log here was cut off at 40, and grew to 70 by other records."""
     forth = PartitionMap(

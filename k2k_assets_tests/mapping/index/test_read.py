@@ -51,7 +51,7 @@ def test_a_look_up_answers_as_the_fold_of_all_does(
         for low in data.draw(st.sets(st.integers(0, whole.covered_end + 1), max_size=8)):
             high = low + data.draw(st.integers(0, 5))
             part = reader.partition_map(source, low, high)
-            assert (part.covered, set(part.runs)) == (whole.covered, set(whole.runs))
+            assert (part.covered, part.skipped, set(part.runs)) == (whole.covered, whole.skipped, set(whole.runs))
             positions = np.arange(low, high + 1)
             for target in whole.runs:
                 wanted, found = translate(whole, target, positions), translate(part, target, positions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -185,26 +185,28 @@ def folded_at_once(records: Iterable[MappingRecord]) -> dict[SourcePartition, Pa
         source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
         by_source.setdefault(source, []).append(record)
     folds = {source: fold(PartitionMapping(), of, with_dropped=True) for source, of in by_source.items()}
-    return {
+    maps = {
         source: PartitionMap.with_dropped(
             source, None, tuple(of.covered), {target: RunTable.of(runs) for target, runs in of.runs.items()}
         )
         for source, of in folds.items()
     }
+    return {source: replace(found, skipped=tuple(folds[source].skipped)) for source, found in maps.items()}
 
 
 @st.composite
 def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[MappingRecord]:
     """Copies of two source partitions into three target partitions.
 
-    With gaps, re-copies, lost and empty records, and ranges that one of two rules has left out.
+    With gaps, re-copies, lost and empty records, and ranges that one of two rules has left out, or that were skipped by
+    hand.
     """
     positions = [draw(st.integers(0, 5)) for _ in range(partitions)]
     ends = [draw(st.integers(0, 9)) for _ in range(3)]
     records = []
     for number in range(draw(st.integers(0, most))):
         partition = draw(st.integers(0, partitions - 1))
-        kind = draw(st.sampled_from(["copy"] * 5 + ["again", "lost"]))
+        kind = draw(st.sampled_from(["copy"] * 5 + ["again", "lost", "skipped"]))
         if kind == "again":
             positions[partition] = draw(st.integers(0, positions[partition]))
         start = positions[partition]
@@ -221,10 +223,13 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
                 ends[target] += draw(st.sampled_from([1, 1, 1, 2]))
         merged = {target: merge(of_target) for target, of_target in sorted(runs.items())}
         order = (1 + number // 5, number)
-        if kind != "lost":
+        covered = (start, positions[partition])
+        if kind == "skipped":
             records.append(
-                mapping_record(order, (start, positions[partition]), merged, partition, time=number, dropped=dropped)
+                replace(mapping_record(order, covered, partition=partition, time=number), override="by hand")
             )
+        elif kind != "lost":
+            records.append(mapping_record(order, covered, merged, partition, time=number, dropped=dropped))
         ends = [end + 1 for end in ends]
     return records
 

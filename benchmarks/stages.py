@@ -216,7 +216,7 @@ class _AnyRegistry:
     def schema(self, schema_id: int) -> Schema:
         return Schema("AVRO", f'"{schema_id}"', ())
 
-    def places(self, schema_id: int) -> Sequence[SubjectVersion]:
+    def places(self, schema_id: int, deleted: bool = False) -> Sequence[SubjectVersion]:
         return [SubjectVersion("orders-value", schema_id)]
 
     def versions(self, subject: str) -> Sequence[int]:

@@ -31,7 +31,7 @@ from k2k_assets.mapping.live.live import LiveMappings
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.sections.routing import Routing
 from k2k_assets.translation.groups import CopiedAtCut
-from k2k_assets.translation.other_pipelines import OtherPipeline, OtherSources, TargetTopic
+from k2k_assets.translation.other_pipelines import IdentifiedTopic, OtherPipeline, OtherSources
 
 log = logging.getLogger("k2k.groups")
 
@@ -213,7 +213,7 @@ class FollowedMappings:
 
     def _beside(self) -> OtherSources:
         records = {
-            TargetTopic(target, topic_id): found
+            IdentifiedTopic(target, topic_id): found
             for target in _targets(self.routing, (tp.topic for tp in self.mapped))
             for topic_id, found in self._live.others_into(target).items()
         }

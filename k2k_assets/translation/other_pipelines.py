@@ -21,7 +21,7 @@ from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState
 from k2k_assets.translation.groups import Answer
 
 
-class TargetTopic(NamedTuple):
+class IdentifiedTopic(NamedTuple):
     """A target topic; after it was created anew under the same name, it is another one."""
 
     name: str
@@ -42,7 +42,7 @@ class OtherPipeline(NamedTuple):
     is_hidden: bool = False
 
 
-OtherSources = Mapping[TargetTopic, Mapping[str, OtherPipeline]]
+OtherSources = Mapping[IdentifiedTopic, Mapping[str, OtherPipeline]]
 """Source topics that others copy into a target topic, by target topic and source topic."""
 
 

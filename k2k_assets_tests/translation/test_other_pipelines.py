@@ -8,12 +8,12 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.mapping.algebra.translate import TranslationState
 from k2k_assets.translation.groups import Answer
-from k2k_assets.translation.other_pipelines import OtherPipeline, TargetTopic, unknown_beside_others, without_others
+from k2k_assets.translation.other_pipelines import IdentifiedTopic, OtherPipeline, unknown_beside_others, without_others
 
 OWN, THEIRS = TopicPartition("orders", 0), TopicPartition("payments", 1)
 ALL, ELSEWHERE = TopicPartition("all", 0), TopicPartition("audit", 0)
 AT = CommittedOffset(5)
-INTO = TargetTopic("all", "id-of-all")
+INTO = IdentifiedTopic("all", "id-of-all")
 OTHERS = {INTO: {"payments": OtherPipeline("k2k.pay", "pay")}}
 IDS = {"all": "id-of-all", "audit": "id-of-audit"}
 

@@ -238,9 +238,14 @@ class Environment:
     def delete_topic(self, topic: str) -> bool:
         """Deletes a source topic, unless a transaction of somebody else may be open in it.
 
+        One that is copied both ways stays: the pipeline back would create it anew from its copy, with a stop that somebody
+        has to put right.
+
         Returns:
             Whether it is gone.
         """
+        if self._opposite or self._followers:
+            return False
         with self.writer.quiet():
             with self._topics_lock:
                 if self._open[topic] or {topic} == set(self.topics()):

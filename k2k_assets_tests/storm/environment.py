@@ -238,8 +238,7 @@ class Environment:
     def delete_topic(self, topic: str) -> bool:
         """Deletes a source topic, unless a transaction of somebody else may be open in it.
 
-        One that is copied both ways stays: the pipeline back would create it anew from its copy, with a stop that somebody
-        has to put right.
+        One that is copied both ways stays: the pipeline back would create it anew from its copy, and stop.
 
         Returns:
             Whether it is gone.

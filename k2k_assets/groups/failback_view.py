@@ -17,6 +17,8 @@ from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.mapping.algebra.fold import Target
+from k2k_assets.mapping.algebra.lost_copies import cut_below, unknown_from
+from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.permissions.group_check import missing_on_groups
 from k2k_assets.permissions.missing import refuse
@@ -92,7 +94,7 @@ def failback_plans(
             pipe,
             source_ends,
             pipeline.groups.offset_guard_prefix,
-            _pipe_back(back, reverse, target) if back else None,
+            _pipe_back(back, reverse, pipeline, target) if back else None,
             target_logs,
             frozenset(offline) | _of_third_clusters(noted, forth, pipe, back, (source, target), shared, patience),
             shared=shared,
@@ -179,9 +181,20 @@ def _pipe(mappings: FollowedMappings, ends: Mapping[TopicPartition, int] | None)
     return Pipe(mappings.map_of, mappings.routing, replace(mappings.cut(), source_ends=ends))
 
 
-def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, target: Cluster) -> Pipe:
-    """The mappings of the pipeline back; without its file its mapping records tell the delivery mode."""
+def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: Pipeline, target: Cluster) -> Pipe:
+    """The mappings of the pipeline back, as far as the target's logs are those that it has copied.
+
+    Without its file its mapping records tell the delivery mode.
+    """
     pipe = _pipe(mappings, None)
+    logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
+
+    def map_of(partition: TopicPartition) -> PartitionMap:
+        found = mappings.map_of(partition)
+        cut = cut_below(found, logs.get(partition))
+        return found if cut is None else unknown_from(found, cut)
+
+    pipe = replace(pipe, map_of=map_of)
     if reverse and reverse.features.exactly_once:
         return pipe
     # Read after the cut: so unmapped copies on the source are of records below these ends.

@@ -206,7 +206,8 @@ class FollowedMappings:
         mapped = {
             TopicPartition(source.topic, source.partition): source
             for source in sources
-            if source.topic in known and known[source.topic].topic_id == source.topic_id
+            if (topic := known.get(source.topic)) is not None
+            if source.topic_id == topic.topic_id and source.partition < topic.partitions
         }
         routing = routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
         return mapped, routing, hidden

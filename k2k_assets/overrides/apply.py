@@ -261,12 +261,13 @@ def _asked(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> dict[T
     asked = request.by_partition(snapshot.partitions)
     if request.new_topic:
         whole = {name: snapshot.topics[name] for one in request.wanted if one.partition is None for name in [one.topic]}
+        ids = {tp: record.source_topic_id for tp, record in log.positions.items()}
         gone = (
             tp
-            for tp, record in log.positions.items()
+            for tp in {*log.noted, *ids}
             if (topic := whole.get(tp.topic)) is not None
             and tp.partition >= topic.partitions
-            and record.source_topic_id != topic.topic_id
+            and ids.get(tp) != topic.topic_id
         )
         asked |= dict.fromkeys(sorted(gone), "earliest")
     return asked

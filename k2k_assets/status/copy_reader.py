@@ -70,7 +70,7 @@ class CopyReader:
         existing = self._source.topics()
         topics = selected_on(self._pipeline, self._source, existing)
         topics |= selected(self._pipeline, {tp.topic for tp in (*records, *stopped)})
-        known = {tp for tp in (*records, *stopped) if tp.topic in topics}
+        known = {tp for tp in (*records, *stopped) if tp.topic in topics and (tp in stopped or _may_be(tp, existing))}
         partitions = known | {TopicPartition(t, p) for t in topics & existing.keys() for p in range(existing[t])}
         positions = {tp: records[tp].position if tp in records else None for tp in partitions}
         lags = read_lags(self._pipeline, self._source, positions, self._records)
@@ -134,3 +134,8 @@ class CopyReader:
             self._groups = moved_groups(self._pipeline, self._source, self._target, topics)
             self._groups_until = time.monotonic() + _GROUPS_SECONDS
         return self._groups
+
+
+def _may_be(tp: TopicPartition, existing: Mapping[str, int]) -> bool:
+    """Whether a topic may have a partition: it is gone where the topic was created anew with fewer."""
+    return tp.partition < existing.get(tp.topic, tp.partition + 1)

@@ -18,7 +18,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import unknown_from
+from k2k_assets.mapping.algebra.lost_copies import cut_below, unknown_from
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
@@ -161,15 +161,23 @@ class ReverseMappings:
             self._live = None
 
     def _ends_of_logs(self, live: LiveMappings) -> dict[TopicPartition, int]:
-        """Up to where the logs of the target are those that were copied back (`LogEnds.offsets`)."""
-        by_time = sorted(live.copied().items(), key=lambda each: each[1].time)
-        copied = {TopicPartition(source.topic, source.partition): record for source, record in by_time}
+        """Up to where the logs of the target are those that were copied back (`LogEnds.offsets`).
+
+        Others copy back as well, or once did: of topics that are gone, or may not be seen, nothing is asked.
+        """
+        records = live.copied()
+        there = self._target.seen_async({source.topic for source in records})().topics
+        copied = {
+            record.source: record
+            for source, record in records.items()
+            if (topic := there.get(source.topic)) is not None
+            if source.topic_id == topic.topic_id and source.partition < topic.partitions
+        }
         return self._logs.ends(copied, copied).offsets
 
     def _cut(self, target: Target, mapping: PartitionMap) -> int | None:
         """Where the log of a target partition was cut off below what was copied of it; None if it was not."""
-        end = self._log_ends.get(TopicPartition(target.topic, target.partition))
-        return end if mapping.covered_end and end is not None and end < mapping.covered_end else None
+        return cut_below(mapping, self._log_ends.get(TopicPartition(target.topic, target.partition)))
 
     def _third(self, target: Target) -> str | None:
         # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups.failback_view import failback_plans
 from k2k_assets.groups.mapper import sync_once
+from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.translation.translator import translate_offsets
@@ -72,6 +74,14 @@ def test_groups_of_the_other_side_stay_out_of_what_took_the_place_of_lost_record
         assert {result.lines(groups[position])[0].decision.value for position in (40, 60)} == {"unknown"}
         assert "was truncated" in result.unproven[at]
         assert [row.to_offset for row in translate_offsets(pipeline, topic, 0, groups)] == [30, None, None]
+
+    there = {position: f"{prefix}-there-{position}" for position in (30, 55, 65)}
+    for position, group in there.items():
+        commit(b.servers, group, {at: position})
+    with both_clusters(pipeline) as clients:
+        plans = {plan.group: plan.rows for plan in failback_plans(pipeline, *clients, back.pipeline)}
+    decided = {position: [row.decision.value for row in plans[group]] for position, group in there.items()}
+    assert decided == {30: ["exact"], 55: ["unknown"], 65: ["unknown"]}, "whoever was below has not read what was lost"
 
     assert run_tool(capsys, back.path, "set", "-o", f"{topic}:0:40")[0] == 0
     settle(ways)

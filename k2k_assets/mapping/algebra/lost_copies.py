@@ -47,6 +47,16 @@ def without_lost(mapping: PartitionMap, cut_of: Callable[[Target], int | None]) 
     return mapping if start is None else unknown_from(mapping, start)
 
 
+def cut_below(mapping: PartitionMap, log_end: int | None) -> int | None:
+    """Where the log of a source partition was cut off below what was copied of it; None if it was not.
+
+    Args:
+        mapping: The map of what was copied.
+        log_end: Up to where the log is the one that was copied; None if nothing is known of that.
+    """
+    return log_end if mapping.covered_end and log_end is not None and log_end < mapping.covered_end else None
+
+
 def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
     """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
     return up_to(mapping, start).reaching(mapping.covered_end)

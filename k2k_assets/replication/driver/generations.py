@@ -200,7 +200,7 @@ class Generations:
             self.snapshot = changed
             if copying and self.takeover.copies_still(changed.topic_ids):
                 return True
-            self.progress.follow(new)
+            self.progress.follow(changed.partitions)
             self.takeover.appeared(new)
         try:
             vacant = self.takeover.refresh(self.snapshot.topic_ids, self._would_stop_again)

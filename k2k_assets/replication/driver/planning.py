@@ -77,8 +77,10 @@ class ClusterSnapshot:
         on_source = source.describe_async(self.descriptions, partly=True)
         on_target = target.describe_async(self.targets, partly=True)
         seen = on_source()
+        # Of the same topic a broker may not know the newest partitions yet.
+        anew = {name for name, topic in seen.items() if topic.topic_id != self.descriptions[name].topic_id}
         topics = {
-            name: (to, min(count, seen[name].partitions) if name in seen else count)
+            name: (to, min(count, seen[name].partitions) if name in anew else count)
             for name, (to, count) in self.topics.items()
         }
         descriptions = self.descriptions | seen

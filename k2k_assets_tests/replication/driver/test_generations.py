@@ -102,3 +102,19 @@ def test_a_stop_is_read_before_its_partition_is_taken_for_free() -> None:
 
     progress.read = read
     assert not generations.is_new_one_needed(copying=False)
+
+
+def test_who_stands_by_follows_what_is_new_beside_the_rest() -> None:
+    """Its result tells of all partitions, whoever copies them."""
+    both = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    before, after = (SimpleNamespace(partitions=some, topic_ids=dict.fromkeys(some, "id")) for some in (both[:1], both))
+    generations = generations_on(
+        before, SimpleNamespace(refresh=lambda snapshot: after if snapshot is before else None)
+    )
+    progress: Any = generations.progress
+    followed: list[Any] = []
+    progress.newest, progress.noted, progress.follow = {}, {}, followed.extend
+    taken: Any = generations.takeover
+    taken.appeared = lambda new: None
+    assert not generations.is_new_one_needed(copying=False)
+    assert followed == both

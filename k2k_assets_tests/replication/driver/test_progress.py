@@ -106,6 +106,14 @@ def test_an_end_that_the_source_told_long_ago_is_not_known(
     assert reader.current().partitions[P0].readable_end == 100, "the result of the run tells the last one"
 
 
+def test_of_a_topic_those_partitions_are_followed_that_it_has(reader: ProgressReader) -> None:
+    other = TopicPartition("u", 0)
+    reader.follow([other])
+    assert set(reader.current().partitions) == {P0, P1, other}
+    reader.follow([P0])
+    assert set(reader.current().partitions) == {P0, other}, "created anew, it has fewer"
+
+
 def test_what_was_read_before_an_error_is_told_after_it(
     reader: ProgressReader, write: Callable[[CommitRecord], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

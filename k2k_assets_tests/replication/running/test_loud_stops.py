@@ -12,6 +12,7 @@ import pytest
 from k2k_assets.control.commit_log import read_commit_log
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.groups.followed import FollowedMappings
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.overrides.apply import override
 from k2k_assets.overrides.request import Request, Wanted
@@ -21,6 +22,7 @@ from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.status.copy_reader import CopyReader
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.verification.stops import check_copies_on
@@ -479,7 +481,8 @@ def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
     running = Running(pipeline, 1)
     for partition in range(3):
         produce(source, bad, [b"a"] * 2, partition)
-    running.await_copied(6)
+    produce(source, good, [b"a"])
+    running.await_copied(7)
     delete_topic(source, bad)
     create_topic(source, bad)
 
@@ -490,6 +493,10 @@ def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
     assert not _check(pipeline, clusters, bad).passed
     with both_clusters(pipeline) as there:
         accepted = override(pipeline, *there, Request((Wanted(bad, None, "earliest"),), "a test", new_topic=True))
+        with CopyReader(pipeline, *there) as reader:
+            assert reader.read().lag.unknown == 0, "of what is gone nothing can lag"
+        with FollowedMappings(pipeline, *there) as mappings:
+            assert set(mappings.mapped) == {TopicPartition(bad, 0), TopicPartition(good, 0)}
     assert [(one.facts.source.partition, one.position) for one in accepted] == [(0, 0), (1, 0), (2, 0)]
     verdict = _check(pipeline, clusters, bad)
     assert verdict.passed, verdict.summary

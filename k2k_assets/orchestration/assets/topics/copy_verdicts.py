@@ -56,6 +56,7 @@ class CopyVerdicts:
         if tp in self.stopped and self.stopped[tp][0] == reason:
             return
         self.stopped[tp] = reason, position
+        self._shown_stopped.discard(tp)
         self._turned.add(tp.topic)
         self.warn(f"{tp} is stopped: {render(reason)}")
         self._report_turned()
@@ -90,6 +91,7 @@ class CopyVerdicts:
         """Of a topic that was created anew with fewer partitions, the others; the commit log tells of them."""
         for tp in [tp for tp in self.stopped if tp.topic in self._topics and tp not in progress.partitions]:
             del self.stopped[tp]
+            self._shown_stopped.discard(tp)
             self._turned.add(tp.topic)
 
     def _note_paused(self, paused: Mapping[str, Pause]) -> None:

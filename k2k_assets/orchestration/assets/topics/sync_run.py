@@ -310,4 +310,5 @@ def _since(before: int | None, now: Iterable[int]) -> int | None:
 
 
 def _covers(parts: Mapping[int, PartitionProgress], ends: Mapping[int, int]) -> bool:
-    return all(parts[n].position >= end for n, end in ends.items())
+    """Whether the partitions have come so far; a topic created anew meanwhile may have fewer."""
+    return all(parts[n].position >= end for n, end in ends.items() if n in parts)

@@ -277,6 +277,16 @@ def test_a_stop_for_another_reason_is_told_and_ends_with_its_partition(fixture: 
     assert [check.passed for check in fixture.checks] == [True, False, False, True]
 
 
+def test_a_report_that_waits_for_a_partition_that_is_gone_comes_all_the_same(fixture: Fixture) -> None:
+    one, other = TopicPartition("a.b", 0), TopicPartition("a.b", 1)
+    run = fixture.run()
+    behind = PartitionProgress(5, 9, 9)
+    run.see(ProgressRead(Progress({one: behind, other: behind}, 0.0)))
+    assert fixture.reported() == []
+    run.see(ProgressRead(Progress({one: PartitionProgress(9, 9, 9)}, 0.0)))
+    assert fixture.reported() == ["a.b", "commit_log"]
+
+
 def test_the_stop_of_a_topic_that_appeared_since_is_told_too(fixture: Fixture) -> None:
     """The definitions of a run are those of its start; the UI may have been shown newer ones."""
     run = fixture.run()

@@ -163,7 +163,7 @@ class SourceLogs:
         """
         (ends, offline), epochs = self._source.led_ends(partitions)
         told = told_by_stops(copied)
-        cut_once = set() if groups is None else {tp for tp, record in copied.items() if record.source_was_cut}
+        cut_once = {tp for tp, record in copied.items() if groups is not None and record.source_was_cut}
         # Behind the end of a log that was cut off, no leader tells where: only that it is shorter.
         of_copies = {
             _Epoch(tp, copy.leader_epoch): min(_end_of_epoch(copy), end)

@@ -11,6 +11,7 @@ that has read copies of lost records on the target has read nothing that lies be
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from k2k_assets.sandbox.broker import Broker
 from k2k_assets.translation.source_logs import SourceLogs
 from k2k_assets.translation.translator import translate_offsets
 from k2k_assets_tests.support.brokers.groups import commit, held
-from k2k_assets_tests.support.brokers.kafka import create_topic, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, unique
+from k2k_assets_tests.support.brokers.kafka_tools import tool
 from k2k_assets_tests.support.brokers.lossy_source import LossySource, lossy_broker
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
@@ -172,8 +174,12 @@ def test_what_was_read_of_the_former_log_stays_unknown_when_the_copy_has_gone_on
     stands = {read: held(target, group).get(at, (None, ""))[0] for read, group in groups.items()}
     assert stands == {(20, 0): 20, (40, 0): stands[40, 0], (60, 0): None, (100, 0): None, (60, epoch): new}
 
-    assert "--reset-offsets --to-current" in result.unproven[at]
-    commit(source.servers, groups[60, 0], {at: 60})  # as that does
+    advised = ("--reset-offsets", "--to-current", "--execute")
+    assert " ".join(advised) in result.unproven[at]
+    assert f"--topic {topic}:0" in result.unproven[at]
+    of_group = ("--bootstrap-server", source.servers, "--group", groups[60, 0], "--topic", f"{topic}:0")
+    done = subprocess.run([*tool("consumer.group.ConsumerGroupCommand"), *of_group, *advised], timeout=SECONDS)
+    assert done.returncode == 0
     assert sync_once(pipeline).lines(groups[60, 0])[0].decision.value == "exact"
 
     commit(target, groups[100, 0], {at: 20}, "of an application")  # it has gone on there on its own

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control import mapping_records
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.index import merging, update
 from k2k_assets.mapping.index.manifest import (
@@ -81,16 +82,18 @@ def test_bit_by_bit_it_is_what_one_fold_of_all_says(
         # Segments are merged early, and a round reads a few records only.
         patch.setattr(merging, "MOST_OF_A_TIER", data.draw(st.sampled_from([2, 3, 100])))
         patch.setattr(update, "MOST_BYTES", data.draw(st.sampled_from([1, 600, 10**6])))
+        patch.setattr(mapping_records, "MOST_RUNS", data.draw(st.sampled_from([1, 2, 100])))
         index.update()
-        while records:
-            count = data.draw(st.integers(1, len(records)))
-            written, records = records[:count], records[count:]
+        left = records
+        while left:
+            count = data.draw(st.integers(1, len(left)))
+            written, left = left[:count], left[count:]
             # All records of a source partition are in one partition of the topic, by their key.
             for record in written:
-                index.topic.write(record, partition=record.partition)
+                index.topic.write(*record.pieces(), partition=record.partition)
             index.update()
     known = [MappingRecord.parse(m.key(), m.value()) for messages in index.topic.partitions for m in messages]
-    assert index.maps() == folded_at_once(known)
+    assert index.maps() == folded_at_once(known) == folded_at_once(records)
     manifest = index.update()
     assert manifest.records_read == len(known)
     assert manifest.mapped == sum(int(t.counts.sum()) for m in index.maps().values() for t in m.runs.values())

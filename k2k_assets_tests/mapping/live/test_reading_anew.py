@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control import mapping_records
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.in_memory_mapping import Records
@@ -70,16 +71,21 @@ def at_once(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict[i
 
 @st.composite
 def topics(draw: st.DrawFn) -> tuple[MappingTopic, list[list[FakeMessage]]]:
-    """Records of several pipelines; each source partition in one partition of the topic, or anywhere; and batches."""
+    """Records of several pipelines; each source partition in one partition of the topic, or anywhere; and batches.
+
+    The pieces of one record lie behind each other.
+    """
     topic = MappingTopic()
     groups = [GROUP, "another"]
     records = [replace(record, group=group) for group in groups for record in draw(histories())]
     kind = draw(st.sampled_from(["in order", "partitions were added", "anyhow"]))
     if kind == "anyhow":
         records = draw(st.permutations(records))
-    for number, record in enumerate(records):
-        added = draw(st.integers(0, 1)) if kind != "in order" and number > len(records) // 2 else 0
-        topic.write(record, partition=(record.partition + added) % 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mapping_records, "MOST_RUNS", draw(st.sampled_from([1, 100])))
+        for number, record in enumerate(records):
+            added = draw(st.integers(0, 1)) if kind != "in order" and number > len(records) // 2 else 0
+            topic.write(*record.pieces(), partition=(record.partition + added) % 2)
     rest = [list(messages) for messages in topic.partitions]
     batches: list[list[FakeMessage]] = []
     while any(rest):

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, SeenConfigs
 from k2k_assets.topics.selection import resolve_topics
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -37,8 +37,8 @@ class PlayedCluster:
     def topics(self) -> dict[str, int]:
         return self._topics
 
-    def topic_configs(self, names: Collection[str], only_changed: bool) -> dict[str, dict[str, str]]:
-        return {name: {} for name in names}
+    def seen_configs(self, names: Collection[str]) -> SeenConfigs:
+        return SeenConfigs({name: {} for name in names}, set())
 
     def __str__(self) -> str:
         return "source cluster (played:9092)"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from k2k_assets.core.deadline import wait_until
@@ -14,7 +15,7 @@ from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity, is_free
 from k2k_assets_tests.support.brokers import kafka
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, delete_topic, topics, unique
-from k2k_assets_tests.support.brokers.shared_clusters import SharedBroker
+from k2k_assets_tests.support.brokers.shared_clusters import SharedBroker, shared_clusters
 from k2k_assets_tests.support.suite.order import with_own_clusters
 
 _USER = """
@@ -41,6 +42,25 @@ def test_they_live_for_as_long_as_anybody_uses_them(tmp_path: Path) -> None:
     users[1].communicate(timeout=SECONDS)
     assert users[1].returncode == 0
     wait_until(lambda: all(is_free(int(address.rpartition(":")[2])) for address in servers), SECONDS, "their end")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_broker_that_dies_is_started_again_and_told(tmp_path: Path) -> None:
+    clusters = shared_clusters(tmp_path)
+    found = clusters.__enter__()
+    topic = create_topic(found.source_servers, unique("shared"))
+    (process,) = (each for each in psutil.process_iter(["cmdline"]) if _is_program_of(each, found.source))
+    process.kill()
+    process.wait(SECONDS)
+    wait_until(lambda: topic in topics(found.source_servers), 3 * SECONDS, "the broker")
+    with pytest.warns(UserWarning, match="'source', process None, does not answer"):
+        clusters.__exit__(None, None, None)
+
+
+def _is_program_of(process: psutil.Process, broker: Broker) -> bool:
+    command = [str(word) for word in process.info["cmdline"] or [""]]
+    return command[0].endswith("java") and command[-1].startswith(str(broker.directory))
 
 
 def _user(folder: Path) -> subprocess.Popen[str]:

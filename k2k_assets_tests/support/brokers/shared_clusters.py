@@ -1,7 +1,8 @@
 """One pair of clusters for all processes that run tests: each broker costs a start, and then a 30th of a core.
 
 The first process that asks starts a keeper, which has the brokers. Each process holds a lock while it uses them; when
-nobody holds it any more, because all have ended or are dead, the keeper ends the brokers.
+nobody holds it any more, because all have ended or are dead, the keeper ends the brokers. A broker that dies or hangs
+is started again, and what it did last is a warning of the test run.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NoReturn, TextIO
+
+from confluent_kafka import KafkaException
 
 from k2k_assets.core.atomic_file import write_atomically
 from k2k_assets.core.deadline import wait_until
@@ -22,9 +28,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity
 from k2k_assets_tests.support.brokers.groups import commit
-from k2k_assets_tests.support.brokers.kafka import create_topic, delete_topic, produce, refusal, share, unique
+from k2k_assets_tests.support.brokers.kafka import admin, create_topic, delete_topic, produce, refusal, share, unique
 
 _SECONDS = 120.0
+_LOOK_SECONDS, _SILENT_SECONDS = 5.0, 60.0
 _ROOT = Path(__file__).parents[3]
 # Not the sandbox's two threads, because one that waits for a disk would delay everything.
 _SETTINGS = {"num.io.threads": "4"}
@@ -78,6 +85,8 @@ def shared_clusters(folder: Path) -> Iterator[SharedClusters]:
         for broker in brokers.values():
             share(broker.servers)
         yield SharedClusters(brokers)
+        if told := _path(folder, "log").read_text(errors="replace"):
+            warnings.warn(f"shared clusters: {told}", stacklevel=1)
 
 
 def _start_keeper(folder: Path) -> None:
@@ -98,8 +107,41 @@ def _keep(folder: Path) -> None:
             _use_once(servers)
         brokers = {broker.role: _described(broker) for broker in (clusters.source, clusters.target)}
         write_atomically(_addresses(folder), json.dumps(brokers))
+        threading.Thread(target=_watch, args=(clusters, folder), daemon=True).start()
         fcntl.flock(users, fcntl.LOCK_EX)
         _addresses(folder).unlink(missing_ok=True)
+
+
+def _watch(clusters: KafkaSandbox, folder: Path) -> None:
+    """Starts a broker again that is gone, or answers nothing for a minute: all tests behind it would fail, untold."""
+    heard = {broker: time.monotonic() for broker in (clusters.source, clusters.target)}
+    while _addresses(folder).exists():
+        for broker in heard:
+            if _answers(broker):
+                heard[broker] = time.monotonic()
+            elif not broker.is_running() or time.monotonic() - heard[broker] > _SILENT_SECONDS:
+                _tell(broker)
+                broker.restart(kill=True)
+                heard[broker] = time.monotonic()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _answers(broker: Broker) -> bool:
+    with suppress(KafkaException):
+        return broker.is_running() and bool(admin(broker.servers).list_topics(timeout=_LOOK_SECONDS).brokers)
+    return False
+
+
+def _tell(broker: Broker) -> None:
+    """Says what a broker does, or did last, for whoever reads why tests failed."""
+    print(f"The broker '{broker.role}', process {broker.pid}, does not answer. The end of its log:", flush=True)
+    print(broker.log_tail(40), flush=True)
+    if broker.pid is not None:
+        state = Path(f"/proc/{broker.pid}/status").read_text().partition("State:")[2].partition("\n")[0]
+        print(f"Its process is in state {state.strip()}. Its threads:", flush=True)
+        with suppress(OSError, subprocess.SubprocessError):
+            jstack = ["jcmd", str(broker.pid), "Thread.print"]
+            print(subprocess.run(jstack, capture_output=True, text=True, timeout=_SECONDS).stdout, flush=True)
 
 
 def _use_once(servers: str) -> None:

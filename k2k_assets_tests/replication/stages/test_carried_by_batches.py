@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from k2k_assets.control.mapping_records import MOST_RUNS, MappingRecord
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets_tests.replication.stages.test_fidelity import ANY_TIME
@@ -14,7 +16,13 @@ from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch
 from k2k_assets_tests.support.brokers.kafka import create_topic, read_all, unique
 from k2k_assets_tests.support.brokers.log_segments import LoggedRecord, logged_batches
 from k2k_assets_tests.support.brokers.raw_records import produce_batch
-from k2k_assets_tests.support.copies.copying import assert_exact_mappings, assert_same_content, copy, told
+from k2k_assets_tests.support.copies.copying import (
+    assert_exact_mappings,
+    assert_same_content,
+    copy,
+    mapped_offsets,
+    told,
+)
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
@@ -90,3 +98,26 @@ def test_timestamp_0(clusters: KafkaSandbox, tmp_path: Path, codec: int) -> None
     assert [record.timestamp for record in read_all(target, topic)] == [0, 0, 1, 0]
     assert assert_same_content(source, topic, target) == 4
     assert_exact_mappings(pipeline, source, target, topic)
+
+
+@pytest.mark.slow
+def test_a_batch_of_more_runs_than_a_mapping_record_holds(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    """In a mapping topic that was made by hand, which takes records of 1 MB; a batch is not divided."""
+    count = 12 * MOST_RUNS
+    source, target = clusters.source_servers, clusters.target_servers
+    topic = create_topic(source, unique("gaps"), 1, {"max.message.bytes": "4000000"})
+    now = int(time.time() * 1000)
+    records = [PackedRecord(n, None, b"%d" % (n % 2)) for n in range(count)]
+    produce_batch(source, topic, 0, pack_batch(0, records, epoch=-1, timestamp=now, latest=now, attributes=LZ4))
+    rules = [{"pattern": topic, "filter": {"value": "$", "equals": "1"}}]
+    pipeline = by_batches(clusters, tmp_path, topic, transform=rules)
+    mappings = create_topic(target, pipeline.offset_mapping.topic, 1, {"retention.ms": "-1", "retention.bytes": "-1"})
+    assert copy(pipeline).stopped == {}
+    assert {record.value for record in read_all(target, topic)} == {b"1"}
+    written = [MappingRecord.parse(record.key, record.value) for record in read_all(target, mappings)]
+    assert [(record.covered_from, record.covered_to) for record in written] == [
+        (start, start + MOST_RUNS) for start in range(0, count, MOST_RUNS)
+    ]
+    assert len({record.sequence for record in written}) == 1
+    mapped = mapped_offsets(pipeline, target, topic)
+    assert mapped.copies == {(0, n): (0, n // 2) for n in range(1, count, 2)}

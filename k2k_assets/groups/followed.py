@@ -207,7 +207,9 @@ class FollowedMappings:
             TopicPartition(source.topic, source.partition): source
             for source in sources
             if (topic := known.get(source.topic)) is not None
-            if source.topic_id == topic.topic_id and source.partition < topic.partitions
+            if source.topic_id == topic.topic_id
+            # Accepted with fewer partitions it has copied nothing of the others; a broker may be late to know one.
+            if source.partition < topic.partitions or self._live.map_of(source, 0).runs
         }
         routing = routing_of(self._pipeline, map(self._live.map_of, mapped.values()), self._live.copied())
         return mapped, routing, hidden

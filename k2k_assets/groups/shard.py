@@ -114,6 +114,7 @@ class Shard:
         self._has_lost_a_broker = False
         # Last refusal of each group, monotonic seconds.
         self._refused: dict[str, float] = {}
+        self._late: set[str] = set()
 
     def claim(self) -> None:
         """Initialises the transactional id with a new producer, which fences the former holder.
@@ -130,8 +131,8 @@ class Shard:
     def commit(self, decisions: Sequence[GroupDecision], metadata: str) -> CommitReport:
         """Commits offsets; an error of one group does not stop the others.
 
-        Groups that were refused the last time come last, each in a transaction of its own, within a share of the time;
-        the group that has waited longest comes first.
+        Groups for which no time was left the last time come first. Those that were refused come last, each in a
+        transaction of its own, within a share of the time; the group that has waited longest comes first.
 
         Raises:
             Superseded: A newer mapper exists.
@@ -142,11 +143,13 @@ class Shard:
             (decision for decision in decisions if decision.group in self._refused),
             key=lambda decision: self._refused[decision.group],
         )
+        fresh.sort(key=lambda decision: decision.group not in self._late)
         self._refused = {decision.group: self._refused[decision.group] for decision in again}
         self._commit(_batches(fresh), metadata, report, Deadline(2 * self._timeout))
         self._commit(([decision] for decision in again), metadata, report, Deadline(self._timeout / 2))
         for group in report.committed:
             self._refused.pop(group, None)
+        self._late = {group for group, why in report.failed.items() if why == _NO_TIME}
         return report
 
     def _commit(

@@ -171,7 +171,7 @@ class ReverseMappings:
             record.source: record
             for source, record in records.items()
             if (topic := there.get(source.topic)) is not None
-            if source.topic_id == topic.topic_id and source.partition < topic.partitions
+            if source.topic_id == topic.topic_id
         }
         return self._logs.ends(copied, copied).offsets
 

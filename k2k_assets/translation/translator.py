@@ -278,7 +278,15 @@ class OffsetTranslator:
     def partitions_of(self, topics: Iterable[str]) -> list[SourcePartition]:
         """The copied partitions of source topics, with today's topic ids."""
         ids = {(topic, self.routes.source.ids.get(topic)) for topic in topics}
-        return [source for source in self.mappings.sources() if (source.topic, source.topic_id) in ids]
+        sources = [source for source in self.mappings.sources() if (source.topic, source.topic_id) in ids]
+        return [source for source in sources if not self._is_gone(source)]
+
+    def _is_gone(self, source: SourcePartition) -> bool:
+        """Whether the topic was created anew without it: accepted by hand, it has a position there, and no copies."""
+        there = self.routes.source
+        at = TopicPartition(source.topic, source.partition)
+        is_known = at in there.starts or at in there.offline_partitions or not there.starts
+        return not is_known and not self.mappings.map_of(source, 0).runs
 
 
 def _cluster_of_index(pipeline: Pipeline) -> str:

@@ -23,6 +23,7 @@ from k2k_assets.replication.slot.commit import committer
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status.copy_reader import CopyReader
+from k2k_assets.translation.checkpoints import translate_checkpoint
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import Restart
 from k2k_assets.verification.stops import check_copies_on
@@ -497,6 +498,8 @@ def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
             assert reader.read().lag.unknown == 0, "of what is gone nothing can lag"
         with FollowedMappings(pipeline, *there) as mappings:
             assert set(mappings.mapped) == {TopicPartition(bad, 0), TopicPartition(good, 0)}
+        checkpoint = translate_checkpoint(pipeline, {TopicPartition(bad, 0): 0})
+        assert set(checkpoint.offsets) == {TopicPartition(bad, n) for n in range(3)}, "what is gone feeds nothing"
     assert [(one.facts.source.partition, one.position) for one in accepted] == [(0, 0), (1, 0), (2, 0)]
     verdict = _check(pipeline, clusters, bad)
     assert verdict.passed, verdict.summary

@@ -60,6 +60,19 @@ def test_ten_thousand_records_are_decoded_on_the_target(
     assert digests[0] == digests[1]
 
 
+def test_a_deleted_subject_is_a_place_for_who_asks_for_those_too(
+    clients: tuple[ConfluentRegistry, ConfluentRegistry], topic: str
+) -> None:
+    source, _ = clients
+    subject = f"{topic}-value"
+    name = topic.replace("-", "_")
+    schema_id = source.register(subject, Schema("AVRO", f'{{"type": "fixed", "name": "{name}", "size": 7}}'))
+    places = source.places(schema_id)
+    assert [place.subject for place in places] == [subject]
+    source._client.delete_subject(subject)
+    assert (source.places(schema_id), source.places(schema_id, deleted=True)) == ([], places)
+
+
 def test_an_incompatible_schema_is_refused_with_the_registrys_words(
     clients: tuple[ConfluentRegistry, ConfluentRegistry], topic: str
 ) -> None:

@@ -130,7 +130,10 @@ def _translate(pattern: str, of_contents: bool = False) -> tuple[str, list[int]]
             at = emit(rest[0], 1)
         elif rest.startswith("["):
             in_class = True
-            at = emit("[^" if rest[1:2] == "^" else "[", 2 if rest[1:2] == "^" else 1)
+            begin = "[^" if rest[1:2] == "^" else "["
+            # Right behind it a bracket is a character of the class.
+            is_member = rest[len(begin) :].startswith("]")
+            at = emit(begin + r"\]" * is_member, len(begin) + is_member)
         elif of_contents and _DOTALL.match(rest) and not (begins_with_s and at == 0):
             raise RegexError("the flag s is supported at the beginning only", at)
         elif re.match(r"\(\?<[a-zA-Z]", rest):

@@ -249,8 +249,8 @@ class _Refusal(Exception):
 
 
 def _is_of_registry(error: SchemaRegistryError) -> bool:
-    """Whether the registry itself answers: what stands before it, such as an ingress, has no error codes."""
-    return (error.error_code or -1) > 0
+    """Whether the registry itself answers: what stands before it, such as an ingress, has no error codes, or texts."""
+    return isinstance(error.error_code, int) and error.error_code > 0
 
 
 def _message(error: SchemaRegistryError) -> str:

@@ -18,7 +18,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from k2k_assets.core.words import plural
-from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
+from k2k_assets.registry.schemas import (
+    RegistryRefused,
+    RegistryUnreachable,
+    SchemaNotFound,
+    SchemaOfOthers,
+    SchemaRefused,
+)
 
 T = TypeVar("T")
 
@@ -70,6 +76,9 @@ class RegistryPatience:
             self._refusals += 1
             self._words = str(refused)
             raise self._for_now(now) from None
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused):
+            self._refusals = 0
+            raise
         except RegistryUnreachable as silent:
             if self._clock() - now >= _SLOW_SECONDS:
                 self._silence, self._silent_until = str(silent), self._clock() + _SILENT_SECONDS

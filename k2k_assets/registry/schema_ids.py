@@ -79,7 +79,12 @@ class SchemaIds:
         self._source = _Announced(source, self._announce)
         self._target = _Announced(target, self._announce)
         self._registered: set[tuple[str, int, str]] = set()
+        # What is found of references, each of which may take many requests: of the schema that is at work, and of those
+        # that take another round.
+        self._references: dict[Reference, Reference] = {}
+        self._unfinished: dict[int, dict[Reference, Reference]] = {}
         self._deadline = Deadline(_SECONDS)
+        self._has_done_some = False
 
     def target_id(self, schema_id: int, place: TopicFacet) -> int:
         """The target's id of the schema that the source's registry has under an id.
@@ -99,13 +104,22 @@ class SchemaIds:
                 be registered takes too long at once.
             RegistryRefused: A registry does not let this client in, for long (`RegistryPatience`).
         """
-        return self._patience.ask(lambda: self._target_id(schema_id, place))
+        return self._patience.ask(lambda: self._in_rounds(schema_id, place))
 
     def _announce(self) -> None:
         self.while_waiting()
 
+    def _in_rounds(self, schema_id: int, place: TopicFacet) -> int:
+        """A round: what it has found of references is kept for the next one, if it is broken off for lack of time."""
+        self._references = self._unfinished.pop(schema_id, {})
+        try:
+            return self._target_id(schema_id, place)
+        except _TakesLong:
+            self._unfinished[schema_id] = self._references
+            raise
+
     def _target_id(self, schema_id: int, place: TopicFacet) -> int:
-        self._deadline = Deadline(_SECONDS)
+        self._deadline, self._has_done_some = Deadline(_SECONDS), False
         schema = self._source.schema(schema_id)
         places = self._source.places(schema_id)
         at = best_place(places, place.source_topic, place.facet)
@@ -173,8 +187,8 @@ class SchemaIds:
         for number in self._source.versions(source_subject):
             if number >= version or (source_subject, number, subject) in self._registered:
                 continue
-            if self._deadline.expired():
-                raise RegistryUnreachable(
+            if self._deadline.expired() and self._has_done_some:
+                raise _TakesLong(
                     f"registering the versions of subject {source_subject} on the target takes more than "
                     f"{_SECONDS:g} s; it goes on with version {number}"
                 )
@@ -185,6 +199,7 @@ class SchemaIds:
                 # Nobody may ever need it; whoever does is told then.
                 log.warning("version %d of subject %s is not on the target: %s", number, source_subject, error)
             self._registered.add((source_subject, number, subject))
+            self._has_done_some = True
 
     def _with_target_references(self, schema: Schema) -> Schema:
         references = tuple(self._reference(reference) for reference in schema.references)
@@ -192,13 +207,17 @@ class SchemaIds:
 
     def _reference(self, reference: Reference) -> Reference:
         """What a schema refers to is registered first, under its own subject."""
+        if reference in self._references:
+            return self._references[reference]
         if subject_in("", reference.subject) is None:
             log.warning("subject %s, which schemas refer to, gets a context on the target as well", reference.subject)
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
         self._register_earlier(reference.subject, reference.version, reference.subject)
         target_id, registered = self._register(reference.subject, schema)
         version = self._once_known(lambda: self._version_of(target_id, reference.subject, registered))
-        return reference._replace(version=version)
+        found = self._references[reference] = reference._replace(version=version)
+        self._has_done_some = True
+        return found
 
     def _version_of(self, target_id: int, subject: str, schema: Schema) -> int:
         """The newest version of a subject that has an id, which the target gave for a schema.
@@ -211,6 +230,10 @@ class SchemaIds:
         """
         versions = [at.version for at in self._target.places(target_id) if at.subject == subject]
         return max(versions) if versions else self._target.version_of(subject, schema)
+
+
+class _TakesLong(RegistryUnreachable):
+    """Not all that has to be registered could be in one round; the next one goes on with the rest."""
 
 
 class _Announced:

@@ -134,3 +134,14 @@ def test_any_text_compiles_or_is_refused(pattern: str) -> None:
         compile_java(pattern).matches("orders")
     except RegexError as error:
         assert str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [("a[].]b", "a.b", True), ("a[].]b", "a]b", True), ("a[^].]b", "a.b", False), ("a[^].]b", "axb", True)],
+)
+@pytest.mark.parametrize("of_contents", [True, False])
+def test_a_bracket_right_behind_the_beginning_of_a_class_is_one_of_it(
+    pattern: str, text: str, found: bool, of_contents: bool
+) -> None:
+    assert compile_java(pattern, of_contents).matches(text) is found

@@ -69,6 +69,18 @@ def test_a_registry_that_lets_nobody_in_is_not_waited_for(answers: dict[str, tup
         assert refused.value.may_pass, "it may be that what it asks is just starting"
 
 
+@pytest.mark.parametrize(
+    ("status", "wanted"), [(401, RegistryRefused), (404, RegistryUnreachable), (503, RegistryUnreachable)]
+)
+def test_what_stands_before_a_registry_may_have_error_codes_of_its_own(
+    answers: dict[str, tuple[int, str]], status: int, wanted: type[Exception]
+) -> None:
+    """Such as texts: that is no registry's answer, and no traceback."""
+    answers["GET"] = (status, '{"error_code": "APIG.0303", "message": "no"}')
+    with pytest.raises(wanted, match="APIG"):
+        registry(answers).schema(1)
+
+
 @pytest.mark.parametrize("given", ["headers", "token"])
 def test_a_request_that_cannot_be_sent_shows_no_secret(answers: dict[str, tuple[int, str]], given: str) -> None:
     """The words of the HTTP library show the header whose value has a line break."""

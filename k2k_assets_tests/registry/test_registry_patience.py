@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from k2k_assets.registry.registry_patience import PAUSES, RegistryPatience
-from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable
+from k2k_assets.registry.schemas import RegistryRefused, RegistryUnreachable, SchemaNotFound
 from k2k_assets_tests.support.memory.clock import FakeClock
 
 
@@ -52,6 +52,23 @@ def test_a_refusal_that_passes_is_none() -> None:
     assert door.patience.ask(door.ask) == "schema"
     door._opens_at = 1000
     with pytest.raises(RegistryUnreachable, match=r"\(401\).*asked again in 2 s, and after 4 more refusals the topic"):
+        door.patience.ask(door.ask)
+
+
+def test_an_answer_that_there_is_no_such_schema_ends_a_row_of_refusals() -> None:
+    door = Door(opens_at=5)
+    door.until(door.ask)
+
+    def unknown() -> str:
+        raise SchemaNotFound("no schema 1")
+
+    door._opens_at = 1000
+    with pytest.raises(RegistryUnreachable, match="after 4 more refusals"):
+        door.patience.ask(door.ask)
+    door.clock.advance(2)
+    with pytest.raises(SchemaNotFound):
+        door.patience.ask(unknown)
+    with pytest.raises(RegistryUnreachable, match="after 4 more refusals"):
         door.patience.ask(door.ask)
 
 

@@ -192,7 +192,7 @@ def test_what_is_on_its_way_to_it_holds_up_no_others(
     monkeypatch.setattr(AtLeastOnceSink.__init__, "__defaults__", (2.0,))
     caplog.set_level(logging.WARNING, "k2k")
     kept = TopicPartition(fixture.topic, 0)
-    given_up = "records for 2 s: they are read again"
+    given_up = "records for 2 s: they are read again", "nobody leads partition 1"  # librdkafka waits, batches do not
     running = Running(fixture.pipeline, cores=1)
     try:
         fixture.write(0)
@@ -208,5 +208,5 @@ def test_what_is_on_its_way_to_it_holds_up_no_others(
         wait_until(lambda: running.positions()[fixture.lost] == 15, SECONDS, "the rest to be copied")
     finally:
         running.end()
-    assert (given_up in caplog.text) == (not fixture.pipeline.features.exactly_once)
+    assert fixture.pipeline.features.exactly_once or any(words in caplog.text for words in given_up)
     fixture.assert_all_copied(30)

@@ -23,6 +23,7 @@ from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.copies.forms import copying_in_form
 from k2k_assets_tests.support.suite.deselected import is_deselected
 from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
+from k2k_assets_tests.support.suite.properties import scaled
 
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
@@ -45,6 +46,7 @@ settings.register_profile(
     "k2k",
     settings.default,  # otherwise hypothesis's own settings for this environment
     deadline=None,
+    max_examples=scaled(settings().max_examples),
     suppress_health_check=[*settings().suppress_health_check, HealthCheck.too_slow],
 )
 settings.load_profile("k2k")

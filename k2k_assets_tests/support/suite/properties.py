@@ -23,4 +23,9 @@ def examples(count: int, suppress_health_check: Sequence[HealthCheck] = (), **re
         rest: More of hypothesis's settings.
     """
     left_out = [*settings().suppress_health_check, *suppress_health_check]
-    return settings(max_examples=max(1, round(count * _TIMES)), suppress_health_check=left_out, **rest)
+    return settings(max_examples=scaled(count), suppress_health_check=left_out, **rest)
+
+
+def scaled(count: int) -> int:
+    """A number of examples, multiplied by K2K_EXAMPLES; of properties that name none, conftest.py scales the usual."""
+    return max(1, round(count * _TIMES))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from pyspark import RDD, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from k2k_assets.core.errors import K2KError
@@ -28,6 +29,8 @@ _log = logging.getLogger("k2k.spark")
 _MOST_WARM = 8
 # Longest wait for Java to count the executors' cores; else the number of before counts.
 _COUNT_SECONDS = 2.0
+# What a Connect client says of a session that its server does not know any more.
+_SESSION_ENDED = ("INVALID_HANDLE.SESSION", "server side session identifier")
 
 
 class SlotEngine(Protocol):
@@ -84,12 +87,25 @@ class ConnectSlots:
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
         self._session = build_session(pipeline)
         self.cores = free_cores(pipeline, self._session)
 
     def run_slots(self, plans: Sequence[SlotPlan]) -> list[SlotResult]:
-        """Runs one task a slot and waits for all of them."""
+        """Runs one task a slot and waits for all of them; in a new session, if the server has ended the one before."""
+        self._renew_if_ended()
         return run_slots(self._session, plans)
+
+    def _renew_if_ended(self) -> None:
+        """A server ends sessions that are idle for an hour, as that of a stand-by, and knows none after a restart."""
+        try:
+            self._session.range(0).collect()
+        except PySparkException as error:
+            if not any(words in str(error) for words in _SESSION_ENDED):
+                raise
+            _log.warning("the Spark Connect server has ended the session; there is a new one")
+            self._session.stop()
+            self._session = build_session(self._pipeline)
 
     def has_lost_its_jvm(self) -> bool:
         """Never: the JVM is on the server."""

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+from k2k_assets.core.cores import usable_cores
 from k2k_assets.core.digest import digest
 from k2k_assets.core.json_logs import FORMAT_VARIABLE, JSON, is_json
 from k2k_assets.pipeline import Pipeline
@@ -44,7 +45,8 @@ def spark_conf(pipeline: Pipeline) -> dict[str, str]:
         of_sessions = {name: value for name, value in _DEFAULTS.items() if name.startswith("spark.sql.")}
         conf = {**of_sessions, **spark.config, "spark.remote": spark.remote}
     else:
-        own = {"spark.master": spark.master}
+        # Slots are planned by this number: Java, which counts by itself, must not run fewer of them.
+        own = {"spark.master": f"local[{usable_cores()}]" if spark.master == "local[*]" else spark.master}
         # Workers are forked from our daemon, which has imported everything. On a cluster Spark's own daemon is used,
         # which can report that our package is missing.
         daemon = {"spark.python.daemon.module": MODULE} if is_local(own) else {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from k2k_assets.core.cores import usable_cores
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def task_slots(master: str, executors: int | None, cores: int | None, most: int | None) -> int | None:
+def task_slots(master: str, executors: int | None, cores: int | None, most: int | None, of_task: int = 1) -> int | None:
     """Number of tasks that run at once; None if the settings do not tell it (a cluster that grows by itself).
 
     Args:
@@ -23,18 +23,24 @@ def task_slots(master: str, executors: int | None, cores: int | None, most: int 
             only when tasks wait for them.
         cores: `spark.executor.cores`.
         most: `spark.cores.max`.
+        of_task: `spark.task.cpus`.
     """
+    found = _cores_of(master, executors, cores, most, of_task)
+    return None if found is None else max(1, found)
+
+
+def _cores_of(master: str, executors: int | None, cores: int | None, most: int | None, of_task: int) -> int | None:
     if master == "local":
         return 1
     local = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)
     if local:
-        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
+        return (usable_cores() if local[1] == "*" else int(local[1])) // of_task
     cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
     if cluster:
-        return int(cluster[1]) * int(cluster[2])
+        return int(cluster[1]) * (int(cluster[2]) // of_task)
     if most is not None:
-        return most
-    return executors * (cores or 1) if executors is not None else None
+        return most // of_task
+    return executors * ((cores or of_task) // of_task) if executors is not None else None
 
 
 def free_cores(pipeline: Pipeline, spark: SparkSession) -> int:
@@ -59,6 +65,7 @@ def cores_with(pipeline: Pipeline, setting: Callable[[str], str | None]) -> int:
         _number(setting("spark.dynamicAllocation.maxExecutors" if grows else "spark.executor.instances")),
         _number(setting("spark.executor.cores")),
         _number(setting("spark.cores.max")),
+        _number(setting("spark.task.cpus")) or 1,
     )
     wanted = pipeline.slots
     if found is not None and wanted is not None and wanted > found:

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 
+from k2k_assets.core.cores import usable_cores
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.spark_resource import PipelineSparkResource
 from k2k_assets.spark import lasting_spark
@@ -37,7 +38,7 @@ def test_what_the_engine_rests_on_cannot_be_set_otherwise(tmp_path: Path) -> Non
     )
     assert (conf["spark.speculation"], conf["spark.task.maxFailures"]) == ("false", "1")
     assert conf["spark.ui.enabled"] == "true", "the rest is the user's"
-    assert conf["spark.master"] == "local[*]"
+    assert conf["spark.master"] == f"local[{usable_cores()}]"
     assert conf["spark.pyspark.python"] == sys.executable
 
 

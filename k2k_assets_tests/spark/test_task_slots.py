@@ -10,6 +10,7 @@ import pytest
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.spark import task_slots as module
 from k2k_assets.spark.task_slots import free_cores, task_slots
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -37,8 +38,26 @@ def test_as_the_settings_tell(
 
 
 def test_all_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    monkeypatch.setattr(module, "usable_cores", lambda: 7)
     assert task_slots("local[*]", None, None, None) == 7
+    assert task_slots("local[*]", None, None, None, of_task=2) == 3
+
+
+@pytest.mark.parametrize(
+    ("master", "executors", "cores", "most", "slots"),
+    [
+        ("local[4]", None, None, None, 2),
+        ("local[1]", None, None, None, 1),
+        ("local-cluster[2,3,1024]", None, None, None, 2),
+        ("spark://master:7077", None, None, 12, 6),
+        ("yarn", 3, 3, None, 3),
+        ("yarn", 3, None, None, 3),
+    ],
+)
+def test_tasks_that_take_two_cores_each(
+    master: str, executors: int | None, cores: int | None, most: int | None, slots: int
+) -> None:
+    assert task_slots(master, executors, cores, most, of_task=2) == slots
 
 
 def session(**conf: str) -> Any:

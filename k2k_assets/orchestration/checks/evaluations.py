@@ -117,6 +117,13 @@ class RepeatingVerdictSink(VerdictSink, Protocol):
         """
 
 
+class DoubtingVerdictSink(VerdictSink, Protocol):
+    """Also takes doubts."""
+
+    def give_doubts(self, doubts: Evaluations) -> None:
+        """Gives doubts about what passed, by what Dagster shows: what failed is not better for not being known."""
+
+
 class RunVerdicts:
     """Verdicts of a run that stays, and that materializes the assets again and again.
 
@@ -149,6 +156,12 @@ class RunVerdicts:
         shown = self._shown(said, newest)
         self._give([each for each in found if each.asset_check_key not in shown], newest)
         self._given |= {each.asset_check_key: each for each in found if each.asset_check_key in shown}
+
+    def give_doubts(self, doubts: Evaluations) -> None:
+        """Gives doubts about what passed, by what Dagster shows."""
+        found = list(doubts)
+        newest = self._newest_of(found)
+        self._give([each for each in found if _has_passed(newest.get(each.asset_check_key))], newest)
 
     def show_again(self, materialized: Collection[dg.AssetKey]) -> None:
         """Gives the last verdicts on some assets again, unless they passed or are shown."""
@@ -200,6 +213,11 @@ class RunVerdicts:
         others = (keys - ours) & self._given.keys()
         targets = newest_materializations(self._instance, others) if others else {}
         return ours | {key for key in others if _is_about(newest[key], targets.get(key.asset_key))}
+
+
+def _has_passed(record: AssetCheckExecutionRecord | None) -> bool:
+    given = record.evaluation if record else None
+    return isinstance(given, dg.AssetCheckEvaluation) and given.passed
 
 
 def _says_the_same(verdict: dg.AssetCheckEvaluation, record: AssetCheckExecutionRecord | None) -> bool:

@@ -115,6 +115,21 @@ def test_a_stop_is_shown_and_so_is_that_it_is_over(world: World) -> None:
         assert world.shown() is verdict.judgement
 
 
+@pytest.mark.parametrize(
+    ("before", "severity"), [(GOOD, dg.AssetCheckSeverity.WARN), (BAD, dg.AssetCheckSeverity.ERROR)]
+)
+def test_only_what_passed_is_in_doubt(world: World, before: Verdict, severity: dg.AssetCheckSeverity) -> None:
+    """Also in the next run, which has said nothing yet."""
+    first = world.run()
+    world.verdicts(first).give(given(before))
+    world.materialize(first)
+    for run in (first, world.run()):
+        world.verdicts(run).give_doubts(given(Verdict(Judgement.WARNED, "nobody knows")))
+        evaluation = world.newest().evaluation
+        assert isinstance(evaluation, dg.AssetCheckEvaluation)
+        assert (evaluation.passed, evaluation.severity) == (False, severity)
+
+
 def test_other_words_are_shown(world: World) -> None:
     verdicts = world.verdicts(world.run())
     verdicts.give_unless_shown(given(BAD))

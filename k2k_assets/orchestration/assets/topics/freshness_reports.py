@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
-from k2k_assets.orchestration.checks.evaluations import VerdictSink, evaluations
+from k2k_assets.orchestration.checks.evaluations import DoubtingVerdictSink, evaluations
 from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
@@ -33,7 +33,7 @@ class FreshnessReports:
     limit: float
     interval: float
     lags: Callable[[Mapping[TopicPartition, PartitionProgress]], Mapping[TopicPartition, PartitionLag]]
-    verdicts: VerdictSink
+    verdicts: DoubtingVerdictSink
     _next: float = 0.0
     _next_of_all: float = 0.0
     _reported: dict[str, Judgement] = field(default_factory=dict)
@@ -57,12 +57,13 @@ class FreshnessReports:
             for topic, lags in by_topic(self.lags(progress.partitions)).items()
             if (verdict := check_keeps_up(topic, lags, self.limit, progress.paused.get(topic))) is not None
         }
-        found = {**self._doubts(progress, now), **found}
-        new = {topic: verdict for topic, verdict in found.items() if self._reported.get(topic) != verdict.judgement}
-        if new:
-            topics = {tp.topic for tp in progress.partitions}
-            self.verdicts.give_unless_shown(evaluations(freshness_check_keys(self.names, topics), new))
-            self._reported |= {topic: verdict.judgement for topic, verdict in new.items()}
+        doubts = {topic: doubt for topic, doubt in self._doubts(progress, now).items() if topic not in found}
+        for verdicts, give in ((found, self.verdicts.give_unless_shown), (doubts, self.verdicts.give_doubts)):
+            new = {t: verdict for t, verdict in verdicts.items() if self._reported.get(t) != verdict.judgement}
+            if new:
+                topics = {tp.topic for tp in progress.partitions}
+                give(evaluations(freshness_check_keys(self.names, topics), new))
+                self._reported |= {topic: verdict.judgement for topic, verdict in new.items()}
 
     def _doubts(self, progress: Progress, now: float) -> dict[str, Verdict]:
         """Doubts about topics of which the source has not told an end for longer than the limit."""

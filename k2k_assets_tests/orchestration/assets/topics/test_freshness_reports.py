@@ -40,6 +40,10 @@ class World:
             raise OSError("the database is locked")
         self.given += verdicts
 
+    def give_doubts(self, doubts: Evaluations) -> None:
+        """As `RunVerdicts` does; what passed is told apart there."""
+        self.give_unless_shown(doubts)
+
     def reports(self) -> FreshnessReports:
         """Those of a run that begins now."""
         return FreshnessReports(AssetNames("p"), 60.0, INTERVAL, self.lags, self)

@@ -30,7 +30,7 @@ _MOST_WARM = 8
 # Longest wait for Java to count the executors' cores; else the number of before counts.
 _COUNT_SECONDS = 2.0
 # What a Connect client says of a session that its server does not know any more.
-_SESSION_ENDED = ("INVALID_HANDLE.SESSION", "server side session identifier")
+_SESSION_ENDED = ("INVALID_HANDLE.SESSION", "server side session identifier", "NO_ACTIVE_SESSION")
 
 
 class SlotEngine(Protocol):

@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
@@ -17,9 +19,11 @@ import pytest
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.spark import slot_engines
+from k2k_assets.spark.slot_engines import ConnectSlots
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import assert_exact_copy, commit_records
-from k2k_assets_tests.support.copies.pipelines import write_pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 from k2k_assets_tests.support.copies.processes import await_copied, copy_workers, executor_jvms, jvms, started
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
@@ -123,11 +127,21 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
 
 
 @pytest.fixture
-def connect_server(tmp_path: Path) -> Iterator[str]:
-    """A Spark Connect server, started as its administrator would; yields its address."""
+def connect_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path, connect_port: int) -> Iterator[str]:
+    with running_connect_server(tmp_path, connect_port) as address:
+        yield address
+
+
+@contextmanager
+def running_connect_server(tmp_path: Path, port: int) -> Iterator[str]:
+    """A Spark Connect server, started as its administrator would; yields its address."""
     command = [
         *(str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"),
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
@@ -162,6 +176,21 @@ def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, conne
     assert process.returncode == 0, err
     assert "Warning" not in err
     assert_exact_copy(clusters, path, topic)
+
+
+@pytest.mark.storm
+def test_a_connect_server_that_was_started_anew_gets_a_new_session(
+    tmp_path: Path, connect_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the one before no more; nor does a server that was idle for an hour, as that of a stand-by."""
+    monkeypatch.setattr(slot_engines, "run_slots", lambda session, plans: session.range(len(plans)).count())
+    plans: Any = ["a", "b"]
+    with running_connect_server(tmp_path, connect_port) as address:
+        slots = ConnectSlots(make_pipeline(tmp_path, "a:1", "b:1", ["t"], spark={"remote": address}))
+        assert slots.run_slots(plans) == 2  # type: ignore[comparison-overlap]
+    with running_connect_server(tmp_path, connect_port):
+        assert slots.run_slots(plans) == 2  # type: ignore[comparison-overlap]
+        slots.stop()
 
 
 def test_more_slots_than_cores_are_refused(tmp_path: Path, clusters: KafkaSandbox, topic: str) -> None:

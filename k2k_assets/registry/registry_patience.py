@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from k2k_assets.core.words import plural
 from k2k_assets.registry.schemas import (
+    MoreToRegister,
     RegistryRefused,
     RegistryUnreachable,
     SchemaNotFound,
@@ -76,7 +77,7 @@ class RegistryPatience:
             self._refusals += 1
             self._words = str(refused)
             raise self._for_now(now) from None
-        except (SchemaNotFound, SchemaOfOthers, SchemaRefused):
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused, MoreToRegister):
             self._refusals = 0
             raise
         except RegistryUnreachable as silent:

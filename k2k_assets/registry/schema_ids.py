@@ -13,6 +13,7 @@ from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.contexts import subject_in
 from k2k_assets.registry.registry_patience import RegistryPatience
 from k2k_assets.registry.schemas import (
+    MoreToRegister,
     Reference,
     Registry,
     RegistryUnreachable,
@@ -110,11 +111,13 @@ class SchemaIds:
         self.while_waiting()
 
     def _in_rounds(self, schema_id: int, place: TopicFacet) -> int:
-        """A round: what it has found of references is kept for the next one, if it is broken off for lack of time."""
+        """A round: what it has found of references is kept for the next one, whatever breaks it off."""
         self._references = self._unfinished.pop(schema_id, {})
         try:
             return self._target_id(schema_id, place)
-        except _TakesLong:
+        except (SchemaNotFound, SchemaOfOthers, SchemaRefused):
+            raise
+        except Exception:
             self._unfinished[schema_id] = self._references
             raise
 
@@ -187,11 +190,7 @@ class SchemaIds:
         for number in self._source.versions(source_subject):
             if number >= version or (source_subject, number, subject) in self._registered:
                 continue
-            if self._deadline.expired() and self._has_done_some:
-                raise _TakesLong(
-                    f"registering the versions of subject {source_subject} on the target takes more than "
-                    f"{_SECONDS:g} s; it goes on with version {number}"
-                )
+            self._ensure_time(source_subject, number)
             try:
                 schema = self._with_target_references(self._source.version(source_subject, number))
                 self._register(subject, schema)
@@ -201,6 +200,13 @@ class SchemaIds:
             self._registered.add((source_subject, number, subject))
             self._has_done_some = True
 
+    def _ensure_time(self, subject: str, version: int) -> None:
+        if self._deadline.expired() and self._has_done_some:
+            raise MoreToRegister(
+                f"registering the versions of subject {subject} on the target takes more than {_SECONDS:g} s; it goes "
+                f"on with version {version}"
+            )
+
     def _with_target_references(self, schema: Schema) -> Schema:
         references = tuple(self._reference(reference) for reference in schema.references)
         return replace(schema, references=references)
@@ -209,6 +215,7 @@ class SchemaIds:
         """What a schema refers to is registered first, under its own subject."""
         if reference in self._references:
             return self._references[reference]
+        self._ensure_time(reference.subject, reference.version)
         if subject_in("", reference.subject) is None:
             log.warning("subject %s, which schemas refer to, gets a context on the target as well", reference.subject)
         schema = self._with_target_references(self._source.version(reference.subject, reference.version))
@@ -230,10 +237,6 @@ class SchemaIds:
         """
         versions = [at.version for at in self._target.places(target_id) if at.subject == subject]
         return max(versions) if versions else self._target.version_of(subject, schema)
-
-
-class _TakesLong(RegistryUnreachable):
-    """Not all that has to be registered could be in one round; the next one goes on with the rest."""
 
 
 class _Announced:

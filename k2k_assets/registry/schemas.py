@@ -75,6 +75,10 @@ class RegistryUnreachable(ClusterUnreachable):
     """A registry did not answer, or says that it cannot now."""
 
 
+class MoreToRegister(RegistryUnreachable):
+    """Not all that has to be registered could be within one round: there is progress, and the next one goes on."""
+
+
 class RegistryRefused(NotAllowed):
     """A registry answers, and does not let this client in.
 

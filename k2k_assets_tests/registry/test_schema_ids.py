@@ -9,6 +9,7 @@ from k2k_assets.registry import schema_ids
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.schema_ids import SchemaIds, TopicFacet
 from k2k_assets.registry.schemas import (
+    MoreToRegister,
     Reference,
     RegistryUnreachable,
     Schema,
@@ -158,21 +159,47 @@ def test_many_versions_are_registered_in_several_goes(monkeypatch: pytest.Monkey
     assert mapping.target_id(ids[2], VALUES) == 52, "each round registers one at least"
 
 
-def test_a_schema_with_many_references_is_registered_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("versions", [1, 2])
+def test_a_schema_with_many_references_is_registered_in_several_goes(
+    monkeypatch: pytest.MonkeyPatch, versions: int
+) -> None:
     """What is done of them is done: a round that begins anew would never come to the last ones."""
     monkeypatch.setattr(schema_ids, "_SECONDS", 0.0)
     source, target = RegistryInMemory(1), RegistryInMemory(50)
     for name in "abc":
-        for letter in ("", "2"):
-            source.register(name, avro(name + letter))
-    references = tuple(Reference(name, name, 2) for name in "abc")
-    schema_id = source.register("orders-value", Schema("AVRO", '["a2", "b2", "c2"]', references))
+        for version in range(versions):
+            source.register(name, avro(f"{name}{version}"))
+    references = tuple(Reference(name, name, versions) for name in "abc")
+    schema_id = source.register("orders-value", Schema("AVRO", '["a", "b", "c"]', references))
     mapping = SchemaIds(source, target)
     rounds = 0
-    while rounds < 5:
+    while rounds < 9:
         rounds += 1
-        with suppress(RegistryUnreachable):
+        with suppress(MoreToRegister):
             mapping.target_id(schema_id, VALUES)
             break
-    assert 1 < rounds < 5
-    assert [len(target.versions(name)) for name in "abc"] == [2, 2, 2]
+    assert 3 <= rounds < 9
+    assert [len(target.versions(name)) for name in "abc"] == [versions] * 3
+
+
+def test_what_is_found_of_references_outlives_a_registry_that_is_away() -> None:
+    source, target = RegistryInMemory(1), RegistryInMemory(50)
+    for name in "ab":
+        source.register(name, avro(name))
+    references = tuple(Reference(name, name, 1) for name in "ab")
+    schema_id = source.register("orders-value", Schema("AVRO", '["a", "b"]', references))
+    asked: list[str] = []
+    register = target.register
+
+    def away_once(subject: str, schema: Schema) -> int:
+        asked.append(subject)
+        if asked == ["a", "b"]:
+            raise RegistryUnreachable("it starts again")
+        return register(subject, schema)
+
+    target.register = away_once  # type: ignore[method-assign]
+    mapping = SchemaIds(source, target)
+    with pytest.raises(RegistryUnreachable):
+        mapping.target_id(schema_id, VALUES)
+    mapping.target_id(schema_id, VALUES)
+    assert asked[:3] == ["a", "b", "b"], "the first one is not asked for again"

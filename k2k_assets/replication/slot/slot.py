@@ -26,6 +26,7 @@ from k2k_assets.core.stops.reasons.records import RecordRefused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.read_back import count_records, ends_of_committed
+from k2k_assets.registry.schemas import MoreToRegister
 from k2k_assets.replication.extent import Continuous, UntilCaughtUp, Window
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.commit.target_chain import ForeignWriter, TargetChain
@@ -130,7 +131,8 @@ class Slot:
                     cause = self._cause(error, target)
                     source.renew_if_disturbed()
                     target.renew_if_disturbed()
-                    self._wait(cause, progressed=self._memory.commits > commits)
+                    more = isinstance(error, MoreToRegister)
+                    self._wait(cause, progressed=more or self._memory.commits > commits)
                 except ForeignWriter as error:
                     self._stop([error.source], error.reason)
                 except SourceStopped as error:

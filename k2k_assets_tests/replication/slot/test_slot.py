@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.registry.schemas import MoreToRegister, RegistryUnreachable
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.transport.errors import NotByTransport, Restart, RetryAtOnce
 from k2k_assets.transport.librdkafka.transport import LibrdkafkaTransport
@@ -28,6 +29,22 @@ def test_only_what_may_pass_is_waited_for(
     monkeypatch.setattr(slot, "_wait", wait)
     assert slot.run().stopped.reasons == {}
     assert (session.call_count, wait.call_count) == (2, pauses)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "progressed"), [(MoreToRegister("it goes on"), True), (RegistryUnreachable("it is away"), False)]
+)
+def test_schemas_that_come_in_rounds_are_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: RegistryUnreachable, progressed: bool
+) -> None:
+    """A run with an end gives up after two minutes without any, and before it the other slots."""
+    pipeline = make_pipeline(tmp_path, *BROKERS, ["t"], features={"exactlyOnce": "enabled"})
+    slot = Slot(slot_plan(pipeline, {TopicPartition("t", 0): 1}))
+    wait = Mock()
+    monkeypatch.setattr(slot, "_session", Mock(side_effect=[trouble, True]))
+    monkeypatch.setattr(slot, "_wait", wait)
+    slot.run()
+    wait.assert_called_once_with(trouble, progressed=progressed)
 
 
 @pytest.mark.librdkafka

@@ -74,6 +74,7 @@ class HealthWatch:
             return "it has ended"
         if (silent := self._clock.monotonic() - at) > SILENT_SECONDS:
             return f"it has read no progress for {silent:.0f} s"
-        if progress.partitions and not any(each.is_end_known for each in progress.partitions.values()):
+        copied = [each for each in progress.partitions.values() if each.stopped is None]
+        if copied and not any(each.is_end_known for each in copied):
             return f"the source has told the end of no partition within the last {OLD_SECONDS:.0f} s"
         return ""

@@ -51,7 +51,7 @@ class LagSeconds:
             self._records.close()
 
     def _look(self, progress: Progress) -> dict[TopicPartition, float]:
-        behind = {tp: each for tp, each in progress.partitions.items() if each.lag}
+        behind = {tp: each for tp, each in progress.partitions.items() if each.lag and each.is_end_known}
         waiting = {tp: (each.position, each.readable_end) for tp, each in behind.items()}
         oldest = self._records.oldest(waiting)
         positions = {tp: each.position for tp, each in behind.items()}

@@ -70,6 +70,13 @@ def test_a_source_that_does_not_answer_makes_it_unready_and_no_topic_at_all_does
     assert watch.health().ready
 
 
+def test_ends_that_are_old_make_it_unready_and_a_stopped_topic_has_none(watch: HealthWatch) -> None:
+    watch.listen(progress({ORDERS: PartitionProgress(3, 5, 5, is_end_old=True)}))
+    assert "told the end of no partition within the last 60 s" in watch.health().why_not
+    watch.listen(progress({ORDERS: PartitionProgress(3, END_UNKNOWN, END_UNKNOWN, stopped=SourceDeleted("orders"))}))
+    assert watch.health().ready, "the source answers"
+
+
 def test_stopped_topics_are_named_with_the_code(watch: HealthWatch) -> None:
     stopped = PartitionProgress(3, 5, 5, stopped=SourceDeleted(RETURNS.topic))
     watch.listen(progress({ORDERS: PartitionProgress(5, 5, 5), RETURNS: stopped}))

@@ -100,7 +100,7 @@ class StatusReader:
         return TopicStatus(
             topic=topic,
             position=sum(p.position for p in partitions.values()),
-            end=sum(p.readable_end if p.is_end_known else p.position for p in partitions.values()),
+            end=sum(p.readable_end if p.readable_end >= 0 else p.position for p in partitions.values()),
             records=sum(p.records for p in partitions.values()),
             lag=lag,
             rate=max(0.0, rate),

@@ -107,5 +107,5 @@ class JobWatch:
             self.generations.progress.refresh()
         except K2KError as error:
             log.warning("progress is not known: %s", error)
-        progress = self.generations.progress.without_old_ends()
+        progress = self.generations.progress.as_seen_now()
         self.generations.listener(ProgressRead(replace(progress, paused=self.generations.peers.paused)))

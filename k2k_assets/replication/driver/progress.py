@@ -27,7 +27,7 @@ log = logging.getLogger("k2k.replication")
 # An open transaction on the source is normal for seconds; after a minute the progress names it.
 HELD_WARNING_SECONDS = 60.0
 OLD_SECONDS = 60.0
-"""An end that the source told longer ago says nothing of what waits there now."""
+"""An end that the source told longer ago is old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class PartitionProgress:
             none does.
         stopped: Stop reason of the partition, by this run or since it began; None if it is not stopped.
         form: How its records were brought last, see `CommitRecord.form`; empty if none were.
+        is_end_old: Whether the source has told both ends long ago: they say nothing of what waits there now.
     """
 
     position: int
@@ -57,6 +58,7 @@ class PartitionProgress:
     held_since: float | None = None
     stopped: StopReason | None = None
     form: str = ""
+    is_end_old: bool = False
 
     @property
     def lag(self) -> int:
@@ -65,8 +67,8 @@ class PartitionProgress:
 
     @property
     def is_end_known(self) -> bool:
-        """Whether the source has told the end."""
-        return self.readable_end != END_UNKNOWN
+        """Whether the source has told the end, and not long ago."""
+        return self.readable_end != END_UNKNOWN and not self.is_end_old
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +247,12 @@ class ProgressReader:
         """The progress with the newest positions, and the ends of the last refresh."""
         return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
 
-    def without_old_ends(self) -> Progress:
-        """The progress now; where the source has told no end within the last minute, its end is `END_UNKNOWN`."""
+    def as_seen_now(self) -> Progress:
+        """The progress now, with which ends are old."""
         since = self._clock.monotonic() - OLD_SECONDS
         found = dict(self.current().partitions)
         for tp in found.keys() - {tp for tp, told in self._told.items() if told > since}:
-            found[tp] = replace(found[tp], readable_end=END_UNKNOWN, high_watermark=END_UNKNOWN)
+            found[tp] = replace(found[tp], is_end_old=True)
         return Progress(found, self._started)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ def instance_on(snapshot: Any, changes: Any, extent: Extent | None = None) -> In
         set_by_hand={},
         read=list,
         new_stops=list,
-        **dict.fromkeys(("refresh", "current", "without_old_ends"), lambda: nothing),
+        **dict.fromkeys(("refresh", "current", "as_seen_now"), lambda: nothing),
     )
     peers: Any = SimpleNamespace(paused={})
     takeover: Any = SimpleNamespace(waited_for=set(), refresh=lambda *_: False, copies_still=lambda _: True)

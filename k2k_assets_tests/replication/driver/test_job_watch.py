@@ -49,7 +49,7 @@ def test_a_source_that_is_away_for_long_tells_no_ends() -> None:
 
     instance = instance_on(SimpleNamespace(partitions=[], topic_ids={}), SimpleNamespace())
     generations: Any = SimpleNamespace(
-        progress=SimpleNamespace(refresh=refresh, without_old_ends=lambda: without),
+        progress=SimpleNamespace(refresh=refresh, as_seen_now=lambda: without),
         peers=SimpleNamespace(paused={}),
         listener=told.append,
     )

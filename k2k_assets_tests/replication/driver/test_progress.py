@@ -94,16 +94,16 @@ def test_an_end_that_the_source_told_long_ago_is_not_known(
     reader: ProgressReader, clock: FakeClock, source: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.begin(CommitLog({P0: commit_record(P0, 100)}))
-    assert not reader.without_old_ends().partitions[P0].is_end_known, "it was never asked"
+    assert not reader.as_seen_now().partitions[P0].is_end_known, "it was never asked"
     reader.refresh()
     monkeypatch.setattr(source, "led_offsets", lambda *_, **__: LedOffsets({P1: 0}, {P0: "the topic has no leader"}))
     clock.advance(OLD_SECONDS - 1)
     reader.refresh()
-    assert reader.without_old_ends().partitions[P0] == reader.current().partitions[P0]
+    assert reader.as_seen_now().partitions[P0] == reader.current().partitions[P0]
     clock.advance(1)
-    found = reader.without_old_ends().partitions
+    found = reader.as_seen_now().partitions
     assert (found[P0].is_end_known, found[P1].is_end_known) == (False, True)
-    assert reader.current().partitions[P0].readable_end == 100, "the result of the run tells the last one"
+    assert found[P0].readable_end == reader.current().partitions[P0].readable_end == 100, "reports tell the last one"
 
 
 def test_of_a_topic_those_partitions_are_followed_that_it_has(reader: ProgressReader) -> None:

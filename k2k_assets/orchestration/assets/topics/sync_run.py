@@ -293,7 +293,7 @@ def lags_of(
         parts: The partitions.
         oldest: See `SyncRun`.
     """
-    waiting = {tp: (part.position, part.readable_end) for tp, part in parts.items() if part.lag}
+    waiting = {tp: (part.position, part.readable_end) for tp, part in parts.items() if part.lag and part.is_end_known}
     ends = {tp: part.readable_end for tp, part in parts.items() if part.is_end_known}
     positions = {tp: part.position for tp, part in parts.items()}
     return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))

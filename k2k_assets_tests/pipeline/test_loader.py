@@ -17,6 +17,7 @@ import pytest
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import load_pipeline, load_pipeline_in, loader
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
+from k2k_assets_tests.support.memory.traced import in_a_fork
 
 SECRET = "hunter2-do-not-print"
 
@@ -257,13 +258,14 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    tracemalloc.start()
-    try:
+
+    def check() -> None:
+        tracemalloc.start()
         with pytest.raises(PipelineFileError, match="larger than 1000000 bytes"):
             load_pipeline(path)
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
+
+    in_a_fork(check)
 
 
 @pytest.mark.timeout(60)

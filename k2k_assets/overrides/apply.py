@@ -260,16 +260,11 @@ def _asked(snapshot: OffsetSnapshot, log: CommitLog, request: Request) -> dict[T
     """
     asked = request.by_partition(snapshot.partitions)
     if request.new_topic:
-        whole = {name: snapshot.topics[name] for one in request.wanted if one.partition is None for name in [one.topic]}
+        whole = {one.topic for one in request.wanted if one.partition is None}
         ids = {tp: record.source_topic_id for tp, record in log.positions.items()}
-        gone = (
-            tp
-            for tp in {*log.noted, *ids}
-            if (topic := whole.get(tp.topic)) is not None
-            and tp.partition >= topic.partitions
-            and ids.get(tp) != topic.topic_id
-        )
-        asked |= dict.fromkeys(sorted(gone), "earliest")
+        for tp in sorted({*log.noted, *ids}):
+            if tp.topic in whole and tp not in asked and ids.get(tp) != snapshot.topics[tp.topic].topic_id:
+                asked[tp] = "earliest"
     return asked
 
 

@@ -25,11 +25,13 @@ def task_slots(master: str, executors: int | None, cores: int | None, most: int 
         most: `spark.cores.max`.
         of_task: `spark.task.cpus`.
     """
-    found = _cores_of(master, executors, cores, most, of_task)
+    found = _told_by_settings(master, executors, cores, most, of_task)
     return None if found is None else max(1, found)
 
 
-def _cores_of(master: str, executors: int | None, cores: int | None, most: int | None, of_task: int) -> int | None:
+def _told_by_settings(
+    master: str, executors: int | None, cores: int | None, most: int | None, of_task: int
+) -> int | None:
     if master == "local":
         return 1
     local = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)

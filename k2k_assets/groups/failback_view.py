@@ -17,7 +17,7 @@ from k2k_assets.kafka.group_reader import fetch_offsets, list_states
 from k2k_assets.kafka.groups import Ends, Fetched
 from k2k_assets.kafka.leaders import ranges_where_led
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import cut_below, unknown_from
+from k2k_assets.mapping.algebra.lost_copies import known_to_cut
 from k2k_assets.mapping.algebra.partition_map import PartitionMap
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
 from k2k_assets.permissions.group_check import missing_on_groups
@@ -190,9 +190,7 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
     logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
 
     def map_of(partition: TopicPartition) -> PartitionMap:
-        found = mappings.map_of(partition)
-        cut = cut_below(found, logs.get(partition))
-        return found if cut is None else unknown_from(found, cut)
+        return known_to_cut(mappings.map_of(partition), logs.get(partition))
 
     pipe = replace(pipe, map_of=map_of)
     if reverse and reverse.features.exactly_once:

@@ -18,7 +18,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import cut_below, unknown_from
+from k2k_assets.mapping.algebra.lost_copies import cut_below, known_to_cut
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.live import Cut, LiveMappings
 from k2k_assets.mapping.live.noted_ways import is_exactly_once
@@ -124,8 +124,7 @@ class ReverseMappings:
         found = live.map_of(origin, 0)
         if any(self._third_back(to) for to in found.runs):
             return None
-        cut = self._cut(target, found)
-        return found if cut is None else unknown_from(found, cut)
+        return known_to_cut(found, self._log_end(target))
 
     def why_unknown(self, target: Target) -> str:
         """Why positions in a target partition may be unknown, and what to do."""
@@ -139,7 +138,7 @@ class ReverseMappings:
             found = f"the mappings of the pipeline back cannot be read: {self._why}"
         elif (mapping := self.map_of(target)) is None:
             found = f"'{topic}' on the {self._source} has no mappings of {target.topic}-{target.partition}"
-        elif (cut := self._cut(target, mapping)) is not None:
+        elif (cut := cut_below(mapping, self._log_end(target))) is not None:
             where = f"from offset {cut} on" if cut >= 0 else "as far as anybody could tell"
             return (
                 f"the log of {target.topic}-{target.partition} is not any more the one that the pipeline back has "
@@ -175,9 +174,9 @@ class ReverseMappings:
         }
         return self._logs.ends(copied, copied).offsets
 
-    def _cut(self, target: Target, mapping: PartitionMap) -> int | None:
-        """Where the log of a target partition was cut off below what was copied of it; None if it was not."""
-        return cut_below(mapping, self._log_ends.get(TopicPartition(target.topic, target.partition)))
+    def _log_end(self, target: Target) -> int | None:
+        """Up to where the log of a target partition is the one that was copied back; None if nothing is known."""
+        return self._log_ends.get(TopicPartition(target.topic, target.partition))
 
     def _third(self, target: Target) -> str | None:
         # In this mode the pipeline back leaves out what came from any cluster, and not from the source alone.

@@ -57,6 +57,17 @@ def cut_below(mapping: PartitionMap, log_end: int | None) -> int | None:
     return log_end if mapping.covered_end and log_end is not None and log_end < mapping.covered_end else None
 
 
+def known_to_cut(mapping: PartitionMap, log_end: int | None) -> PartitionMap:
+    """The map as far as the log of its source is the one that was copied.
+
+    Args:
+        mapping: The map of what was copied.
+        log_end: As for `cut_below`.
+    """
+    cut = cut_below(mapping, log_end)
+    return mapping if cut is None else unknown_from(mapping, cut)
+
+
 def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
     """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
     return up_to(mapping, start).reaching(mapping.covered_end)

@@ -161,7 +161,7 @@ class RunVerdicts:
         """Gives doubts about what passed, by what Dagster shows."""
         found = list(doubts)
         newest = self._newest_of(found)
-        self._give([each for each in found if _has_passed(newest.get(each.asset_check_key))], newest)
+        self._give([each for each in found if has_passed(newest.get(each.asset_check_key))], newest)
 
     def show_again(self, materialized: Collection[dg.AssetKey]) -> None:
         """Gives the last verdicts on some assets again, unless they passed or are shown."""
@@ -215,7 +215,8 @@ class RunVerdicts:
         return ours | {key for key in others if _is_about(newest[key], targets.get(key.asset_key))}
 
 
-def _has_passed(record: AssetCheckExecutionRecord | None) -> bool:
+def has_passed(record: AssetCheckExecutionRecord | None) -> bool:
+    """Whether the newest verdict on a check is that it passed; no verdict is none."""
     given = record.evaluation if record else None
     return isinstance(given, dg.AssetCheckEvaluation) and given.passed
 

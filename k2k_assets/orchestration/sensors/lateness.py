@@ -17,7 +17,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration.assets.shown import shown_topics
-from k2k_assets.orchestration.checks.evaluations import evaluations, newest_materializations, not_given
+from k2k_assets.orchestration.checks.evaluations import evaluations, has_passed, newest_materializations, not_given
 from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, Observation
@@ -90,7 +90,6 @@ def doubts(
     known = shown_topics(pipeline, discovery.load(pipeline.name))
     checks = freshness_check_keys(names, [topic.name for topic in known if names.topic_key(topic.name) in shown])
     newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks.values()))
-    given = {key: record.evaluation for key, record in newest.items()}
     verdicts = {
         topic: not_known(
             topic,
@@ -98,7 +97,7 @@ def doubts(
             f"the clusters cannot be observed. The last tick of {names.sensor} says why",
         )
         for topic, key in checks.items()
-        if isinstance(before := given.get(key), dg.AssetCheckEvaluation) and before.passed
+        if has_passed(newest.get(key))
     }
     return _first(most, instance, pipeline, checks, verdicts)
 

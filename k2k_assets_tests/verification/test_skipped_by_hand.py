@@ -20,6 +20,7 @@ from k2k_assets.verification.mapping_checks import Evidence, run_check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, read_all, unique
+from k2k_assets_tests.support.brokers.log_segments import damage, logged_batches
 from k2k_assets_tests.support.copies.copying import copy, told
 from k2k_assets_tests.support.copies.pipelines import mapping_pipeline
 
@@ -91,3 +92,29 @@ def test_former_copies_from_a_position_on_that_replaces_a_lost_one_are_no_fault(
     verdict = _content(pipeline, spark)
     assert verdict.judgement is Judgement.PASSED, verdict
     assert verdict.counts["equal"] == 10
+
+
+@pytest.mark.slow
+def test_a_damaged_batch_that_was_skipped_by_hand_holds_neither_the_content_check_nor_groups_back(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = create_topic(clusters.source_servers, unique("damaged"), config={"compression.type": "lz4"})
+    path, pipeline = mapping_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, [topic])
+    for first in range(0, 100, 10):
+        produce(clusters.source_servers, topic, [b"%d " % n + b"x" * 100 for n in range(first, first + 10)], 0)
+    bases = [batch.base for batch in logged_batches(clusters.source, topic)]
+    base = next(each for each in bases if each >= 50)
+    behind = next(each for each in bases if each > base)
+    damage(clusters.source, topic, base, checksum_fits=True)
+    assert "cannot be read" in told(copy(pipeline))[topic]
+    assert k2k_tool(["set", "-f", str(path), "-o", f"{topic}:0:{behind}"]) == 0
+    copy(pipeline)
+
+    verdict = _content(pipeline, spark)
+    assert verdict.judgement is Judgement.PASSED, verdict
+    assert verdict.counts["equal"] == 100 - (behind - base)
+    assert verdict.counts["skipped_by_hand"] == behind - base
+    group = unique("readers")
+    commit(clusters.source_servers, group, {TopicPartition(topic, 0): base - 5})
+    of_group = _of_group(pipeline, group)
+    assert of_group.judgement is Judgement.PASSED, of_group

@@ -12,9 +12,9 @@ was left out, and that rule does leave it out.
                                               a record at 903 that no source record is mapped to: doubled, or foreign
 ```
 
-Records that retention or compaction removed on one side are *not comparable*: they are counted, and are no failure. Nor
-are records that were skipped by hand (`k2k-tool set`): these are counted, and shown. A copy is judged by the settings
-under which it was made; if nobody noted them, differences that other settings explain are not comparable either.
+Records that retention or compaction removed on one side are *not comparable*: they are counted, and are no failure.
+Offsets that were skipped by hand (`k2k-tool set`) are shown, and not read. A copy is judged by the settings under which
+it was made; if nobody noted them, differences that other settings explain are not comparable either.
 
 What nobody was to change is first compared by whole batches (`by_batches/`), which is some ten times quicker: there all
 is looked at, not samples. What is not proven to be equal there is compared record by record, as everything else is.
@@ -52,7 +52,7 @@ from k2k_assets.verification.content.record_comparison import clipped_runs, comp
 from k2k_assets.verification.content.sampling import looks, next_budget
 from k2k_assets.verification.content.sides import LIMITS
 from k2k_assets.verification.content.survey import survey
-from k2k_assets.verification.content.tally import NO_FAULT, NOT_COPIED, SKIPPED, OutcomeCount, Tally
+from k2k_assets.verification.content.tally import NO_FAULT, OutcomeCount, Tally
 from k2k_assets.verification.content.unmapped import Span, to_read, unmapped
 from k2k_assets.verification.content.verified import MappedRecord, Verified, updated
 from k2k_assets.verification.content.verified_notes import Conditions, Known, NotedMeanwhile, VerifiedNotes
@@ -182,7 +182,7 @@ def _compare(
     read_now(on_source, on_target)
     limits = [*plan.source.limits(topics), *plan.target.limits({span.target_topic for span in spans})]
     compared = compare(pairs_of(every), on_source, on_target, spark.createDataFrame(limits, LIMITS))
-    outcome = _without_skipped(spark, compared, plan).cache()
+    outcome = compared.cache()
     try:
         counted = _counted(outcome)
         tally.add_outcomes(counted)
@@ -257,22 +257,6 @@ def _parts(clipped: DataFrame) -> DataFrame:
     near = F.floor(F.col("target_start") / _NEAR).alias("near")
     first, last = F.min("target_start").alias("start"), F.max(F.col("target_start") + F.col("count")).alias("end")
     return clipped.groupBy(*of_piece, near).agg(first, last).select(*Span._fields)
-
-
-def _without_skipped(spark: SparkSession, outcome: DataFrame, plan: Comparison) -> DataFrame:
-    """Marks records that were skipped by hand: they are on the source only, which is no fault."""
-    if not plan.skipped:
-        return outcome
-    ranges = spark.createDataFrame(plan.skipped, "of_topic string, of_partition int, first long, after long")
-    within = (
-        (F.col("topic") == F.col("of_topic"))
-        & (F.col("partition") == F.col("of_partition"))
-        & (F.col("source_offset") >= F.col("first"))
-        & (F.col("source_offset") < F.col("after"))
-    )
-    skipped = (F.col("outcome") == NOT_COPIED) & F.col("first").isNotNull()
-    told = F.when(skipped, SKIPPED).otherwise(F.col("outcome"))
-    return outcome.join(F.broadcast(ranges), within, "left").withColumn("outcome", told)
 
 
 def _offenders(outcome: DataFrame) -> list[Offender]:

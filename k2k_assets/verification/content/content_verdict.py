@@ -20,7 +20,6 @@ from k2k_assets.verification.content.tally import (
     NO_SCHEMA_ON_TARGET,
     OTHER,
     OTHER_RULES,
-    SKIPPED,
     UNMAPPED,
     Tally,
 )
@@ -57,7 +56,7 @@ def content_verdict(
         "compared": equal + counted[DIFFERENT],
         "equal": equal,
         "not_comparable": gone + plan.unknown,
-        "skipped_by_hand": counted[SKIPPED],
+        "skipped_by_hand": sum(each.end - each.start for each in plan.skipped),
         "without_schema": without_schema,
         "unknown_to_target": counted[NO_SCHEMA_ON_TARGET],
         "other_rules": counted[OTHER_RULES],

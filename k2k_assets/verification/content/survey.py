@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from k2k_assets.control.noted_settings import noted_settings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.mapping.algebra.fold import Covered, Target
+from k2k_assets.mapping.algebra.in_memory_mapping import without
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import MappingIndex
 from k2k_assets.mapping.index.portion_columns import PortionsBySource, shared_targets, skipped_by_source
@@ -24,6 +26,7 @@ from k2k_assets.mapping.index.portions import (
     covered_ranges,
     set_by_hand,
     settings_ranges,
+    skipped_ranges,
 )
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.content.comparison import Comparison, PlannedPartition
@@ -157,7 +160,7 @@ def survey(
     source_side, offline_on_source = side_of(source, topics, list(chosen))
     target_side, offline_on_target = _target_side(target, chosen.values())
     starts, without_start = source.led_offsets([tp for tp in chosen if tp in source_side.stable], "earliest")
-    readable = {tp: _from(covered_ranges(chosen[tp]), start) for tp, start in starts.items()}
+    readable = {tp: _from(_copied_ranges(chosen[tp]), start) for tp, start in starts.items()}
     known = {tp: verified.get(today[tp], Verified()).within(ranges) for tp, ranges in readable.items() if ranges}
     shared = shared_targets(rows)
     copied = {tp: _copied(of_source, shared) for tp, of_source in chosen.items()}
@@ -180,6 +183,11 @@ def survey(
         offline={**offline_on_source, **offline_on_target, **without_start},
         skipped=_skipped(rows, today),
     )
+
+
+def _copied_ranges(portions: Sequence[Portion]) -> tuple[Covered, ...]:
+    """What is covered, without what was skipped by hand: of that there is no copy, and perhaps nobody can read it."""
+    return reduce(without, skipped_ranges(portions), covered_ranges(portions))
 
 
 def _from(covered: Iterable[Covered], log_start: int) -> tuple[Covered, ...]:

@@ -14,13 +14,13 @@ from k2k_assets.verification.content.unmapped import Span
 from k2k_assets.verification.content.verified import Compared
 from k2k_assets.verification.verdict import SHOWN, Offender
 
-EQUAL, GONE, HIDDEN, SKIPPED = "equal", "gone", "cannot be read now", "skipped by hand"
+EQUAL, GONE, HIDDEN = "equal", "gone", "cannot be read now"
 OTHER = "copied under settings that were not noted"
 NO_SCHEMA = "has a schema that its registry does not have any more"
 NO_SCHEMA_ON_TARGET = "has a schema that the source's registry has, and whose copy the target's does not know"
 OTHER_RULES = "has a schema that the target's registry has without all of its rules"
 DROPPED = "left out by a rule"
-NO_FAULT = (EQUAL, GONE, HIDDEN, SKIPPED, OTHER, NO_SCHEMA, NO_SCHEMA_ON_TARGET, OTHER_RULES, DROPPED)
+NO_FAULT = (EQUAL, GONE, HIDDEN, OTHER, NO_SCHEMA, NO_SCHEMA_ON_TARGET, OTHER_RULES, DROPPED)
 DIFFERENT = "differs in content from its copy"
 NOT_COPIED = "is on the source, but was not copied"
 DROPPED_WRONGLY = "was left out by a rule that does not leave it out"

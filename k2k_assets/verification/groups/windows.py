@@ -32,7 +32,15 @@ _SETTINGS: dict[str, object] = {
     # Small fetches, because only some records of each are used.
     "fetch.message.max.bytes": 65_536,
 }
-_DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+# Retention has taken the records; or their batch is damaged, which the copy stops at, or was told to skip.
+_NOT_THERE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._BAD_MSG,
+        KafkaError._BAD_COMPRESSION,
+    }
+)
 
 At = tuple[TopicPartition, int]
 
@@ -76,7 +84,10 @@ def read_windows(
 
 @dataclass(slots=True)
 class _Job:
-    """A stretch to read: up to `end`, or up to `most` records, of at most `_MOST_READ`."""
+    """A stretch to read: up to `end`, or up to `most` records, of at most `_MOST_READ`.
+
+    `is_cut`: some of its records are not there, or cannot be read.
+    """
 
     partition: TopicPartition
     start: int
@@ -84,7 +95,7 @@ class _Job:
     most: int
     records: list[Seen] = field(default_factory=list)
     ended: bool = False
-    deleted: bool = False
+    is_cut: bool = False
     read: int = 0
 
     def take(self, offset: int, digest: bytes | None) -> bool:
@@ -134,7 +145,7 @@ class _Around:
             self.position,
             tuple(self.before.records[-self.most_before :]) if self.before else (),
             tuple(self.after.records) if self.after else (),
-            whole=self.start <= self.position and not compacted and not any(job.deleted for job in jobs),
+            whole=self.start <= self.position and not compacted and not any(job.is_cut for job in jobs),
             ended=self.after.ended if self.after else True,
             from_first=self.start == 0 and (self.before is None or (self.before.start == 0 and self.before.ended)),
         )
@@ -194,8 +205,8 @@ class _Sweep:
         if error.code() == KafkaError._PARTITION_EOF:
             job.ended = True
             return True
-        if error.code() in _DELETED:
-            job.deleted = True
+        if error.code() in _NOT_THERE:
+            job.is_cut = True
             return True
         if not error.retriable() and not clients.is_unreachable(error):
             raise ReadStalled(f"{self._cluster}: {job.partition} at {job.start}: {error.str()} ({error.name()})")

@@ -111,11 +111,18 @@ class TopicFollower:
         self._only = only
         self._lost: list[tuple[int, int, int]] = []
         self._starts_are_doubtful = True
+        self._clock = clock
         self._probe = EndProbe(self._look_aside, clock)
         wanted = {tp: (starts or {}).get(tp.partition, 0) for tp in self._partitions_of(topic)}
         seen = self._look(wanted, waits=True)
         self._reader = LogReader(properties, self._from_log_starts(wanted, seen), committed_only, follow=True)
         self._topic, self._starts_are_doubtful = seen.topic, False
+        self._answered_at = clock()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since a record came, or the cluster told where the topic ends; who only refreshes asks after 30."""
+        return self._clock() - self._answered_at
 
     @property
     def topic(self) -> TopicDescription:
@@ -197,6 +204,7 @@ class TopicFollower:
             raise
         if batch:
             self._probe.heard()
+            self._answered_at = self._clock()
         return batch
 
     def _take_answer(self) -> None:
@@ -218,7 +226,7 @@ class TopicFollower:
         if moved:
             wanted = {tp: reached.get(tp, 0) for tp in moved}
             self._reader.read_from(self._from_log_starts(wanted, seen))
-        self._topic = seen.topic
+        self._topic, self._answered_at = seen.topic, self._clock()
         self._starts_are_doubtful &= not seen.is_sure_of_starts
 
     def _from_log_starts(self, wanted: Mapping[TopicPartition, int], seen: _Seen) -> dict[TopicPartition, int]:

@@ -15,7 +15,8 @@ class PartitionLag:
     Attributes:
         position: Next source offset to copy; None if it is not known where copying will begin.
         end: `Pipeline.readable_end` of the source; None if the source does not answer.
-        seconds: Age of the oldest record that is not copied yet; 0 if there is none, None if it is not known.
+        seconds: For how long the oldest record that is not copied yet waits, by its timestamp, which may be too old;
+            0 if there is none, None if it is not known.
     """
 
     position: int | None
@@ -48,8 +49,11 @@ def lags(
     ends: Mapping[TopicPartition, int],
     oldest: Mapping[TopicPartition, int | None],
     now: int,
+    longest: Mapping[TopicPartition, float | None] | None = None,
 ) -> dict[TopicPartition, PartitionLag]:
     """Computes the lag of each partition.
+
+    The timestamp of a record may be older than the record: a producer sets it as it likes.
 
     Args:
         positions: Positions of all wanted partitions; None if it is not known where copying begins.
@@ -57,12 +61,19 @@ def lags(
         oldest: Timestamp of the oldest record that is not copied yet, in milliseconds since the epoch; None if only
             markers and the like lie before the end; partitions that could not be read are missing.
         now: Milliseconds since the epoch.
+        longest: Seconds that a record of a partition waits at most, as far as known.
     """
-    return {tp: _lag(tp, position, ends.get(tp), oldest, now) for tp, position in positions.items()}
+    longest = longest or {}
+    return {tp: _lag(tp, position, ends.get(tp), oldest, now, longest.get(tp)) for tp, position in positions.items()}
 
 
 def _lag(
-    tp: TopicPartition, position: int | None, end: int | None, oldest: Mapping[TopicPartition, int | None], now: int
+    tp: TopicPartition,
+    position: int | None,
+    end: int | None,
+    oldest: Mapping[TopicPartition, int | None],
+    now: int,
+    longest: float | None,
 ) -> PartitionLag:
     if position is None or end is None:
         return PartitionLag(position, end, None)
@@ -72,7 +83,8 @@ def _lag(
         return PartitionLag(position, end, None)
     timestamp = oldest[tp]
     # Producers on machines whose clocks are ahead give records a time in the future.
-    return PartitionLag(position, end, 0.0 if timestamp is None else max(0, now - timestamp) / 1000)
+    seconds = 0.0 if timestamp is None else max(0, now - timestamp) / 1000
+    return PartitionLag(position, end, seconds if longest is None else min(seconds, longest))
 
 
 def total_lag(partitions: Iterable[PartitionLag]) -> TotalLag:

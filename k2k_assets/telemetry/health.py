@@ -10,6 +10,8 @@ from k2k_assets.replication.driver.progress import OLD_SECONDS, Progress
 
 # The driver asks the source for its ends about once a second.
 SILENT_SECONDS = 60.0
+# An idle target is asked each half minute; one question may be lost.
+_TARGET_SILENT_SECONDS = 90.0
 
 
 class Health(NamedTuple):
@@ -74,6 +76,8 @@ class HealthWatch:
             return "it has ended"
         if (silent := self._clock.monotonic() - at) > SILENT_SECONDS:
             return f"it has read no progress for {silent:.0f} s"
+        if (silent := progress.silence) > _TARGET_SILENT_SECONDS:
+            return f"it has read no progress for {silent:.0f} s: the target does not answer"
         copied = [each for each in progress.partitions.values() if each.stopped is None]
         if copied and not any(each.is_end_known for each in copied):
             return f"the source has told the end of no partition within the last {OLD_SECONDS:.0f} s"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.replication.driver.progress import Progress
+from k2k_assets.replication.driver.progress import Progress, longest_waits
 from k2k_assets.status.lag import lags
 from k2k_assets.status.waiting_records import WaitingRecords
 
@@ -56,5 +56,6 @@ class LagSeconds:
         oldest = self._records.oldest(waiting)
         positions = {tp: each.position for tp, each in behind.items()}
         ends = {tp: each.readable_end for tp, each in behind.items()}
-        found = lags(positions, ends, oldest, int(self._clock.time() * 1000))
+        longest = longest_waits(behind, self._clock.monotonic())
+        found = lags(positions, ends, oldest, int(self._clock.time() * 1000), longest)
         return {tp: lag.seconds for tp, lag in found.items() if lag.seconds is not None}

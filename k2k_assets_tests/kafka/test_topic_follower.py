@@ -261,10 +261,15 @@ def test_one_that_is_silent_for_long_is_asked_where_it_ends(played: Played, comm
 
 def test_a_question_without_an_answer_is_asked_again(played: Played) -> None:
     follower = played.follow()
+    played.clock.advance(20)
     follower._probe.asked = Future()
     follower._probe.asked.set_exception(Refused("the client was let go of"))
     follower.refresh()
     assert follower._probe.asked is None
+    assert follower.silence == 20, "nothing was heard of the cluster"
+    played.log.write((b"a", None))
+    follower.refresh()
+    assert follower.silence == 0
 
 
 def test_a_partition_without_a_leader_is_waited_for_only_by_who_waits(played: Played) -> None:

@@ -30,3 +30,10 @@ def test_a_total_tells_the_farthest_and_how_many_cannot_tell() -> None:
     assert total_lag([]) == TotalLag(0, None, 0)
     parts = [PartitionLag(3, 10, 2.5), PartitionLag(0, 5, 40.0), PartitionLag(None, 5, None)]
     assert total_lag(parts) == TotalLag(12, 40.0, 1)
+
+
+def test_a_record_waits_no_longer_than_since_a_look_at_which_it_was_not_there() -> None:
+    yesterday = NOW - 86_400_000
+    found = lags({A: 3, B: 3}, {A: 10, B: 10}, {A: yesterday, B: NOW - 500}, NOW, {A: 1.5, B: 1.5})
+    assert found[A].seconds == 1.5, "its producer gave it an old time"
+    assert found[B].seconds == 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.error
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -49,6 +50,15 @@ def clock() -> Time:
 @pytest.fixture
 def watch(clock: Time) -> HealthWatch:
     return HealthWatch(cast(Clock, clock))
+
+
+def test_it_is_not_ready_while_the_target_is_silent(watch: HealthWatch) -> None:
+    """The driver asks the source once a second meanwhile, so there is news all the time."""
+    news = progress({ORDERS: PartitionProgress(3, 5, 5)})
+    watch.listen(replace(news, progress=replace(news.progress, silence=45.0)))
+    assert watch.health().ready, "an idle target is asked each half minute"
+    watch.listen(replace(news, progress=replace(news.progress, silence=91.0)))
+    assert watch.health().why_not == "it has read no progress for 91 s: the target does not answer"
 
 
 def test_it_is_ready_as_long_as_it_reads_its_progress(watch: HealthWatch, clock: Time) -> None:

@@ -21,6 +21,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.leaders import END_UNKNOWN, ends_of_each_topic
 from k2k_assets.kafka.topic_follower import TopicFollower, await_topic
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.source_looks import SourceLooks
 
 log = logging.getLogger("k2k.replication")
 
@@ -47,6 +48,7 @@ class PartitionProgress:
         stopped: Stop reason of the partition, by this run or since it began; None if it is not stopped.
         form: How its records were brought last, see `CommitRecord.form`; empty if none were.
         is_end_old: Whether the source has told both ends long ago: they say nothing of what waits there now.
+        looks: The looks at `readable_end`; None before the first one.
     """
 
     position: int
@@ -59,6 +61,7 @@ class PartitionProgress:
     stopped: StopReason | None = None
     form: str = ""
     is_end_old: bool = False
+    looks: SourceLooks | None = None
 
     @property
     def lag(self) -> int:
@@ -71,6 +74,13 @@ class PartitionProgress:
         return self.readable_end != END_UNKNOWN and not self.is_end_old
 
 
+def longest_waits(
+    partitions: Mapping[TopicPartition, PartitionProgress], now: float
+) -> dict[TopicPartition, float | None]:
+    """Seconds that a record of each partition has waited at most; None where that is not known."""
+    return {tp: part.looks.longest_wait(now) if part.looks else None for tp, part in partitions.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of a run.
@@ -79,11 +89,13 @@ class Progress:
         partitions: Progress by source partition.
         started: Begin of the run, monotonic seconds.
         paused: Paused source topics.
+        silence: Seconds since the target was heard of, as `TopicFollower.silence`.
     """
 
     partitions: Mapping[TopicPartition, PartitionProgress]
     started: float
     paused: Mapping[str, Pause] = field(default_factory=dict)
+    silence: float = 0.0
 
 
 class OwnCommit(NamedTuple):
@@ -248,12 +260,12 @@ class ProgressReader:
         return Progress({tp: self._counted(tp, p) for tp, p in self._partitions.items()}, self._started)
 
     def as_seen_now(self) -> Progress:
-        """The progress now, with which ends are old."""
+        """The progress now, with which ends are old, and for how long the target has been silent."""
         since = self._clock.monotonic() - OLD_SECONDS
         found = dict(self.current().partitions)
         for tp in found.keys() - {tp for tp, told in self._told.items() if told > since}:
             found[tp] = replace(found[tp], is_end_old=True)
-        return Progress(found, self._started)
+        return Progress(found, self._started, silence=self._follower.silence)
 
     def close(self) -> None:
         """Closes the client."""
@@ -295,4 +307,6 @@ class ProgressReader:
                 )  # fmt: skip
         else:
             self._warned.discard(tp)
-        return replace(before, readable_end=readable, high_watermark=high, held_since=since)
+        position = newest.position if newest else before.position
+        looks = before.looks.then(position, readable, now) if before.looks else SourceLooks(now, readable)
+        return replace(before, readable_end=readable, high_watermark=high, held_since=since, looks=looks)

@@ -290,8 +290,10 @@ def test_a_commit_topic_that_is_silent_for_long_is_asked_where_it_ends(
     target._offsets["stable"] = target._offsets["latest"] = {COMMITS: 9}
     clock.advance(31)
     reader.read()
+    assert reader.as_seen_now().silence == 31
     await_answer(reader)
     reader.read()
+    assert reader.as_seen_now().silence == 0
     reader.read()
     assert logs[-1].doubts == [{COMMITS: 9}]
 

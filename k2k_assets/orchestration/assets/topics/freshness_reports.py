@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from k2k_assets.core.topic_partition import TopicPartition, by_topic
 from k2k_assets.orchestration.checks.evaluations import DoubtingVerdictSink, evaluations
@@ -15,6 +15,7 @@ from k2k_assets.status.lag import PartitionLag
 from k2k_assets.verification.verdict import Judgement, Verdict
 
 LOOK_SECONDS = 30.0
+_SOON_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -52,18 +53,32 @@ class FreshnessReports:
         if now >= self._next_of_all:
             self._next_of_all = now + self.interval
             self._reported.clear()
+        known = self.lags(progress.partitions)
+        if new := self._perhaps_late(known, progress, now):
+            self._next = now + _SOON_SECONDS
         found = {
             topic: verdict
-            for topic, lags in by_topic(self.lags(progress.partitions)).items()
+            for topic, lags in by_topic({**known, **new}).items()
             if (verdict := check_keeps_up(topic, lags, self.limit, progress.paused.get(topic))) is not None
         }
         doubts = {topic: doubt for topic, doubt in self._doubts(progress, now).items() if topic not in found}
         for verdicts, give in ((found, self.verdicts.give_unless_shown), (doubts, self.verdicts.give_doubts)):
-            new = {t: verdict for t, verdict in verdicts.items() if self._reported.get(t) != verdict.judgement}
-            if new:
+            turns = {t: verdict for t, verdict in verdicts.items() if self._reported.get(t) != verdict.judgement}
+            if turns:
                 topics = {tp.topic for tp in progress.partitions}
-                give(evaluations(freshness_check_keys(self.names, topics), new))
-                self._reported |= {topic: verdict.judgement for topic, verdict in new.items()}
+                give(evaluations(freshness_check_keys(self.names, topics), turns))
+                self._reported |= {topic: verdict.judgement for topic, verdict in turns.items()}
+
+    def _perhaps_late(
+        self, lags: Mapping[TopicPartition, PartitionLag], progress: Progress, now: float
+    ) -> dict[TopicPartition, PartitionLag]:
+        """What is late by timestamps alone, and is looked at for the first time: it may have come a moment ago."""
+        return {
+            tp: replace(lag, seconds=None)
+            for tp, lag in lags.items()
+            if lag.seconds is not None and lag.seconds > self.limit
+            if (looks := progress.partitions[tp].looks) is not None and looks.are_new(now)
+        }
 
     def _doubts(self, progress: Progress, now: float) -> dict[str, Verdict]:
         """Doubts about topics of which the source has not told an end for longer than the limit."""

@@ -37,7 +37,7 @@ from k2k_assets.orchestration.runs.run_window import RunWindow
 from k2k_assets.orchestration.runs.watched_copy import ProgressLog
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import Event, HandedOver, PartitionClaimed, PartitionStopped, ProgressRead
-from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.replication.driver.progress import PartitionProgress, Progress, longest_waits
 from k2k_assets.status.lag import PartitionLag, lags, total_lag
 from k2k_assets.status.positions import positions_of
 
@@ -296,7 +296,13 @@ def lags_of(
     waiting = {tp: (part.position, part.readable_end) for tp, part in parts.items() if part.lag and part.is_end_known}
     ends = {tp: part.readable_end for tp, part in parts.items() if part.is_end_known}
     positions = {tp: part.position for tp, part in parts.items()}
-    return lags(positions, ends, oldest(waiting) if waiting else {}, int(time.time() * 1000))
+    return lags(
+        positions,
+        ends,
+        oldest(waiting) if waiting else {},
+        int(time.time() * 1000),
+        longest_waits(parts, time.monotonic()),
+    )
 
 
 def _ends(parts: Mapping[int, PartitionProgress]) -> dict[int, int]:

@@ -15,6 +15,7 @@ from k2k_assets.orchestration.assets.topics.freshness_reports import LOOK_SECOND
 from k2k_assets.orchestration.checks.evaluations import Evaluations
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.replication.driver.progress import PartitionProgress, Progress
+from k2k_assets.replication.driver.source_looks import SourceLooks
 from k2k_assets.status.lag import PartitionLag
 
 TOPICS = ("a.b", "a-b", "orders")
@@ -132,3 +133,22 @@ def test_a_stopped_partition_has_no_end_to_tell() -> None:
     for now in (1000.0, 2000.0):
         reports.report_when_due(Progress({TopicPartition("orders", 0): stopped}, 0.0), now)
     assert world.told() == {}
+
+
+def test_what_is_late_by_its_timestamp_alone_is_looked_at_again_soon() -> None:
+    """A producer gives records old timestamps (events of yesterday), and one is on its way at each look."""
+    world = World()
+    world.seconds["orders"] = 86_400.0
+    reports = world.reports()
+    orders, now = TopicPartition("orders", 0), 1000.0
+    new = PartitionProgress(5, 9, 9, looks=SourceLooks(now, 9))
+    reports.report_when_due(Progress({**PROGRESS.partitions, orders: new}, 0.0), now)
+    assert "orders" not in world.told()
+    world.seconds["orders"] = 1.0  # the end of the first look is reached
+    reports.report_when_due(PROGRESS, now + 2)
+    assert world.told() == {"orders": True}
+    stands_still = replace(new, looks=SourceLooks(now - 10, 9))
+    world.seconds["orders"] = 86_400.0
+    reports = world.reports()
+    reports.report_when_due(Progress({**PROGRESS.partitions, orders: stands_still}, 0.0), now)
+    assert world.told()["orders"] is False

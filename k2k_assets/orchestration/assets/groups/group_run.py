@@ -46,6 +46,9 @@ class GroupVerdictSink(Protocol):
     def give(self, verdicts: Evaluations) -> None:
         """Stores verdicts; see `RunVerdicts.give`."""
 
+    def give_doubts(self, doubts: Evaluations) -> None:
+        """Stores doubts about what passed; see `RunVerdicts.give_doubts`."""
+
     def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
         """Those of some checks whose newest verdict was not given as one of this run."""
 
@@ -87,7 +90,7 @@ class GroupRun:
     _failing: FailingGroups = field(default_factory=FailingGroups)
     _untold: dict[str, Verdict] = field(default_factory=dict)
     _held_back: str = ""
-    _is_in_trouble: bool = False
+    _in_trouble_since: float | None = None
     _has_worked: bool = False
     _not_compared_since: float | None = None
     _doubted: set[str] = field(default_factory=set)
@@ -104,19 +107,14 @@ class GroupRun:
     def see(self, event: PollResult | PollFailed) -> None:
         """Reports what is to be reported."""
         match event:
-            case PollFailed() if not self._is_in_trouble:
-                self.warn(f"groups cannot be moved now, which is tried again and again: {event.reason}")
-                self._is_in_trouble = True
+            case PollFailed():
+                self._note_trouble(event.reason, self.clock())
             case PollResult():
-                if self._is_in_trouble:
-                    self.log("groups are moved again")
-                self._is_in_trouble = False
+                self._note_no_trouble()
                 self._take(with_active_failed(event, self.pipeline.error_handling.on_active_consumer_group_commit))
                 if not self._has_worked:
                     self.works()
                     self._has_worked = True
-            case _:
-                pass
 
     def is_over(self) -> bool:
         """Whether nobody has taken over for long after the window."""
@@ -151,6 +149,25 @@ class GroupRun:
         return {group: state for group, state in states.items() if group not in result.failed}
 
     # -- what is told when it happens ---------------------------------------------------------------------------
+
+    def _note_trouble(self, why: str, now: float) -> None:
+        """Tells once that polls fail; and if they do for long, that nobody knows whether what passed still holds."""
+        if self._in_trouble_since is None:
+            self._in_trouble_since = now
+            self.warn(f"groups cannot be moved now, which is tried again and again: {why}")
+        if now < self._in_trouble_since + self.pipeline.checks.interval.total_seconds():
+            return
+        if groups := set(self.shown) - self._doubted:
+            doubts = dict.fromkeys(sorted(groups), Verdict(Judgement.WARNED, f"could not be moved for long: {why}"))
+            self.verdicts.give_doubts(evaluations(self._checks(doubts), doubts, self.pipeline.files))
+            self._doubted |= groups
+
+    def _note_no_trouble(self) -> None:
+        if self._in_trouble_since is not None:
+            self._in_trouble_since = None
+            self.log("groups are moved again")
+            for group in self._doubted:
+                self._pace.forget(group)
 
     def _note_held_back(self, why: str) -> None:
         if why == self._held_back:

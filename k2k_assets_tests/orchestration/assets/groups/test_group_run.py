@@ -90,6 +90,10 @@ class Fixture:
                 raise OSError("the database is locked")
             self.checks.append(verdict)
 
+    def give_doubts(self, doubts: Evaluations) -> None:
+        """As `RunVerdicts` does; what passed is told apart there."""
+        self.give(doubts)
+
     def superseded(self, checks: Collection[dg.AssetCheckKey]) -> set[dg.AssetCheckKey]:
         """Those that the test says."""
         return self.others & set(checks)
@@ -385,3 +389,23 @@ def test_it_ends_a_while_after_its_window_where_nobody_takes_over(fixture: Fixtu
     assert run.is_over()
     assert "no other run has taken over" in run.ending("")
     assert run.ending("a newer mapper has taken over") == "handed over: a newer mapper has taken over"
+
+
+def test_while_polls_fail_for_long_what_passed_is_in_doubt(fixture: Fixture) -> None:
+    """A source that is away for hours must not leave every group green."""
+    run, interval = fixture.run(), fixture.pipeline.checks.interval.total_seconds()
+    run.see(poll({"a": 5, "quiet": 1}))
+    assert fixture.judged() == {"a": True, "quiet": True}
+    for seconds in (1.0, interval - 1):
+        fixture.now += seconds
+        run.see(PollFailed("the source does not answer"))
+    assert fixture.judged() == {}
+    fixture.now += 1
+    run.see(PollFailed("the source does not answer"))
+    assert {e.description for e in fixture.checks} == {"could not be moved for long: the source does not answer"}
+    assert fixture.judged() == {"a": False, "quiet": False}
+    run.see(PollFailed("the source does not answer"))
+    assert fixture.judged() == {}, "once"
+    fixture.now += 1
+    run.see(poll({"a": 5, "quiet": 1}))
+    assert fixture.judged() == {"a": True, "quiet": True}, "at once, not an interval later"

@@ -73,6 +73,10 @@ def test_what_does_not_agree_fails(ranges: tuple[tuple[int, int], ...], position
 
 def test_copying_may_have_gone_on_since_the_index_was_read() -> None:
     assert _check((0, 1000), position=1000, now=5000).passed
+
+
+def test_a_position_may_have_been_set_back_while_the_index_was_built() -> None:
+    assert _check((0, 500), position=1000, now=500).passed
     assert _check((0, 1200), position=1000, now=5000).passed
 
 

@@ -18,6 +18,7 @@ def read_lags(
     source: Cluster,
     positions: Mapping[TopicPartition, int | None],
     records: WaitingRecords | None = None,
+    longest: Mapping[TopicPartition, float] | None = None,
 ) -> dict[TopicPartition, PartitionLag]:
     """Reads the lag of each partition, in offsets and in seconds.
 
@@ -29,6 +30,7 @@ def read_lags(
         source: The source cluster.
         positions: Positions by the commit log; None for a partition without one.
         records: A reader to reuse, for callers that ask repeatedly.
+        longest: As of `lags`.
 
     Raises:
         ClusterUnreachable: The source does not answer.
@@ -51,7 +53,7 @@ def read_lags(
     else:
         with WaitingRecords(pipeline) as records:
             oldest = records.oldest(waiting)
-    return lags(begun, ends, oldest, int(time.time() * 1000))
+    return lags(begun, ends, oldest, int(time.time() * 1000), longest)
 
 
 def _position(

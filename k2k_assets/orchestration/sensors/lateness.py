@@ -6,6 +6,7 @@ While no tick can observe the clusters, which may be for hours, nobody knows wha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -22,6 +23,7 @@ from k2k_assets.orchestration.checks.topic_checks import freshness_check_keys
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.sensors.observation import CALL_SECONDS, Observation
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.source_looks import LooksByPartition
 from k2k_assets.status.freshness import check_keeps_up, not_known
 from k2k_assets.status.lag import PartitionLag
 from k2k_assets.status.lag_reader import read_lags
@@ -35,6 +37,7 @@ def lateness_events(
     seen: Observation,
     shown: Collection[dg.AssetKey],
     most: int,
+    looks: LooksByPartition,
     *,
     is_materialized: bool,
 ) -> Iterable[dg.AssetCheckEvaluation]:
@@ -47,6 +50,7 @@ def lateness_events(
         seen: The clusters.
         shown: Assets of the loaded definitions.
         most: Most verdicts of one tick; the others follow with the next ticks.
+        looks: The sensor's earlier looks at the source.
         is_materialized: As of `not_given`.
     """
     limit = pipeline.sync.freshness
@@ -54,7 +58,7 @@ def lateness_events(
         return ()
     of_all = freshness_check_keys(names, [topic for topic in seen.topics if names.topic_key(topic) in shown])
     checks = {topic: of_all[topic] for topic in seen.ends if topic in of_all}
-    lags = _lags(pipeline, seen, checks)
+    lags = _lags(pipeline, seen, checks, looks)
     verdicts = {
         topic: verdict
         for topic in checks
@@ -115,7 +119,9 @@ def _first(
     return evaluations(checks, new, pipeline.files, targets)
 
 
-def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Mapping[str, Mapping[int, PartitionLag]]:
+def _lags(
+    pipeline: Pipeline, seen: Observation, topics: Collection[str], looks: LooksByPartition
+) -> Mapping[str, Mapping[int, PartitionLag]]:
     """Lag of the partitions; in seconds it is unknown where they are offline, or not answered for in time."""
     found = {
         TopicPartition(topic, n): PartitionLag(position, end, 0.0 if (position or 0) >= end else None)
@@ -123,8 +129,10 @@ def _lags(pipeline: Pipeline, seen: Observation, topics: Collection[str]) -> Map
         for n, (position, end) in enumerate(zip(seen.positions[topic], seen.ends[topic], strict=True))
     }
     found |= {tp: PartitionLag(found[tp].position, None, None) for tp in found.keys() & set(seen.offline)}
+    ends = {tp: (lag.position or 0, lag.end) for tp, lag in found.items() if lag.end is not None}
+    longest = looks.look(ends, time.monotonic())
     if behind := {tp: lag.position for tp, lag in found.items() if lag.seconds is None and lag.end is not None}:
         # A source that does not answer is asked again by a later tick.
         with suppress(K2KError), both_clusters(pipeline, CALL_SECONDS) as (source, _):
-            found |= read_lags(pipeline, source, behind)
+            found |= read_lags(pipeline, source, behind, longest=longest)
     return by_topic(found)

@@ -41,6 +41,7 @@ from k2k_assets.orchestration.sensors.run_history import last_run, running, star
 from k2k_assets.orchestration.sensors.shown_assets import show_anew, shown_assets
 from k2k_assets.orchestration.sensors.sync_history import report_dead, sync_facts, sync_runs
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.replication.driver.source_looks import LooksByPartition
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.verdict import Judgement
 
@@ -74,6 +75,7 @@ def replication_sensor(
         jobs: The sync job, and that of the mappings where the pipeline has any.
         clock: Tells how long an instance has been silent, and what is due.
     """
+    looks = LooksByPartition()  # of the code server: after its restart the first tick goes by timestamps alone
 
     @dg.sensor(
         name=names.sensor,
@@ -123,7 +125,14 @@ def replication_sensor(
             cursor, verdicts = _verdicts(context.instance, names, seen, shown, cursor, due)
             events += verdicts
             events += lateness_events(
-                context.instance, pipeline, names, seen, shown, _MOST_AT_ONCE, is_materialized=bool(decision.others)
+                context.instance,
+                pipeline,
+                names,
+                seen,
+                shown,
+                _MOST_AT_ONCE,
+                looks,
+                is_materialized=bool(decision.others),
             )
         not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
         cursor = cursor.model_copy(update={"not_shown": not_shown})

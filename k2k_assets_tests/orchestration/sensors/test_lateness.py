@@ -142,7 +142,9 @@ def test_what_passed_is_in_doubt_where_the_clusters_cannot_be_observed_for_long(
         positions: dict[str, Positions] = {"a": [10], "late": [9]}
         return Observation(found, {"a": [10], "late": [10]}, positions, None, CommitLog(), {})
 
-    def lags(_: object, __: object, behind: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, PartitionLag]:
+    def lags(
+        _: object, __: object, behind: Mapping[TopicPartition, int | None], **___: object
+    ) -> dict[TopicPartition, PartitionLag]:
         return {tp: PartitionLag(9, 10, 3600.0) for tp in behind}
 
     monkeypatch.setattr(replication_sensor, "observe", observe)

@@ -26,7 +26,7 @@ HEADER = 61
 _PREFIX = 12
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")
-_MAGIC_AT, _CHECKED_FROM = 16, 21
+_MAGIC_AT, _CHECKED_FROM, _CODEC_AT = 16, 21, 22
 _MAGIC = 2
 # A message of the formats before may be shorter than a header: checksum, magic, attributes, no key and no value.
 _SHORTEST_OLD = 14
@@ -147,6 +147,11 @@ def _ensure_not_old(magic: int) -> None:
 def base_at(content: memoryview, at: int) -> int:
     """The first offset of the batch that begins there."""
     return int(_LENGTH.unpack_from(content, at)[0])
+
+
+def is_compressed_at(content: memoryview, at: int) -> bool:
+    """Whether the batch that begins there, and is there as far as its header, is compressed."""
+    return bool(content[at + _CODEC_AT] & CODEC_BITS)
 
 
 def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:

@@ -19,7 +19,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from k2k_assets.transport.record_batch.batches.batch import SMALL_LARGEST, RecordBatch, base_at, batch_at, size_at
+from k2k_assets.transport.record_batch.batches.batch import (
+    SMALL_LARGEST,
+    RecordBatch,
+    base_at,
+    batch_at,
+    is_compressed_at,
+    size_at,
+)
 from k2k_assets.transport.record_batch.batches.record_codec import decoded
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
 from k2k_assets.transport.record_batch.reading.small_batches import joined_small
@@ -70,7 +77,8 @@ def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProd
         size = size_at(content, at)
         if size is None or at + size > end:
             return
-        if most_joined and size < SMALL_LARGEST and base_at(content, at) >= found.position:
+        may_join = most_joined and size < SMALL_LARGEST and not is_compressed_at(content, at)
+        if may_join and base_at(content, at) >= found.position:
             try:
                 joined = joined_small(content, at, stable, most_joined, with_transactions=aborted.are_none)
             except Unreadable:

@@ -22,7 +22,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.interruption import interruptible
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.status.freshness import check_keeps_up
+from k2k_assets.status.freshness import check_keeps_up, not_known
 from k2k_assets.status.lag_reader import read_lags
 from k2k_assets.verification.stops import check_copies_on
 from k2k_assets.verification.topic_settings import check_topic_settings
@@ -136,6 +136,8 @@ def check_topics_keep_up(
     verdicts = {}
     for topic in topics:
         verdict = check_keeps_up(topic, lags.get(topic, {}), limit.total_seconds(), paused.get(topic))
+        if topic not in described:
+            verdict = not_known(topic, limit.total_seconds(), "the source does not have the topic")
         unknown = f"how far {topic} is behind is not known: a partition could not be read in time"
         verdicts[topic] = verdict or Verdict(Judgement.WARNED, unknown)
     return verdicts

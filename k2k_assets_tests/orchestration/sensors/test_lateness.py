@@ -21,7 +21,7 @@ from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.status.lag import PartitionLag
-from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import Record, create_topic, delete_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.dagster.sensor_ticks import Ticks
 from k2k_assets_tests.support.memory.clock import FakeClock
@@ -71,6 +71,11 @@ def test_a_topic_is_late_until_it_is_copied(clusters: KafkaSandbox, place: Path)
     (clicked,) = by_click(ticks, topic)
     assert not clicked.passed
     assert "1 h 0 min behind, lag 1" in str(clicked.metadata["k2k/offenders"].value)
+
+    delete_topic(source, topic)
+    (of_none,) = by_click(ticks, topic)
+    assert not of_none.passed
+    assert "is not known: the source does not have the topic" in (of_none.description or "")
 
 
 def by_click(ticks: Ticks, topic: str) -> Sequence[dg.AssetCheckEvaluation]:

@@ -118,7 +118,8 @@ class RequestPipeline:
         """Bytes of answers that are worth going round for, a power of two."""
         if len(self._expected) <= 2 * _WORTH_WAKING:
             return 1
-        return 1 << max(0, (self._expected_bytes // _WORTH_WAKING).bit_length() - 1)
+        to_come = max(0, self._expected_bytes - len(self._received))  # what is there does not come once more
+        return 1 << max(0, (to_come // _WORTH_WAKING).bit_length() - 1)
 
     def _may_take(self) -> bool:
         return not self._unsent and self._is_next_one_due()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -25,14 +25,19 @@ LEAST_ANSWER = 10
 class Requests:
     """Requests in a list.
 
+    Args:
+        bodies: Their bodies.
+        least_answers: Bytes that the answers to the first ones have at least.
+
     Attributes:
         answers: What came, in order.
         refuses: Whether what comes is taken for no answer.
     """
 
-    def __init__(self, bodies: list[list[bytes | memoryview]]) -> None:
+    def __init__(self, bodies: list[list[bytes | memoryview]], least_answers: Sequence[int] = ()) -> None:
         self.not_before = 0.0
         self.waiting = deque(bodies)
+        self._least_answers = deque(least_answers)
         self.answers: list[bytes] = []
         self.refuses = False
 
@@ -41,7 +46,8 @@ class Requests:
 
     def next_request(self) -> BrokerRequest:
         pieces = self.waiting.popleft()
-        return BrokerRequest(API, VERSION, pieces, sum(map(len, pieces)), self._take, least_answer=LEAST_ANSWER)
+        least = self._least_answers.popleft() if self._least_answers else LEAST_ANSWER
+        return BrokerRequest(API, VERSION, pieces, sum(map(len, pieces)), self._take, least_answer=least)
 
     def _take(self, answer: memoryview) -> None:
         if self.refuses:
@@ -127,6 +133,23 @@ def test_of_many_answers_the_last_one_is_taken_too(at_once: int) -> None:
             line.loop.run(0, lambda: True)
         line.loop.run(SECONDS, lambda: len(requests.answers) == 200)
         assert requests.answers == [b"to %d" % n for n in range(200)]
+
+
+def test_behind_a_large_answer_that_has_come_in_part_the_small_ones_are_taken_too() -> None:
+    """What is there of it does not come any more, so that nobody may wait for as many bytes."""
+    large = b"x" * 500 * 33
+    requests = Requests([[b"%d" % n] for n in range(11)], least_answers=[len(large)])
+    with _line(requests, _over_tcp()) as line:
+        line.start()
+        line.loop.run(0, lambda: True)
+        first, *others = (line.received() for _ in range(11))
+        whole = _answer_to(first, large)
+        line.broker.sendall(whole[:-100])
+        line.loop.run(SECONDS, lambda: len(line.pipeline._received) == len(whole) - 100)
+        line.loop.run(0, lambda: False)
+        line.broker.sendall(whole[-100:] + b"".join(_answer_to(each, b"done") for each in others))
+        line.loop.run(1.0, lambda: len(requests.answers) == 11)
+        assert requests.answers == [large, *[b"done"] * 10]
 
 
 def test_a_request_that_is_larger_than_the_socket_takes_comes_whole() -> None:

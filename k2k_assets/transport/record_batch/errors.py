@@ -15,6 +15,10 @@ class ConnectionLost(Exception):
     """A broker closed the connection, did not answer in time, or cannot be reached."""
 
 
+class NotReached(ConnectionLost):
+    """A broker cannot be connected to, or does not answer in time; perhaps it does at another address of its name."""
+
+
 class LoginRefused(ConnectionLost):
     """A broker refuses the credentials, or cannot show that it is the one that is meant."""
 

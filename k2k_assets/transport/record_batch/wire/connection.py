@@ -19,6 +19,7 @@ from k2k_assets.transport.record_batch.errors import (
     ConnectionLost,
     LoginRefused,
     NotByBatches,
+    NotReached,
     ProtocolError,
     error_text,
 )
@@ -44,6 +45,7 @@ _WORTH_WAKING = 512 * 1024
 # How a record of TLS begins, read as a length: a broker that expects TLS may answer by an alert.
 _TLS_ALERT: Final = range(0x15030000, 0x15030400)
 _UNSUPPORTED_MECHANISM: Final = 33
+_UNDER_WAY, _CONNECTED = (errno.EINPROGRESS, errno.EALREADY), (0, errno.EISCONN)
 
 
 class BrokerConnection:
@@ -74,23 +76,37 @@ class BrokerConnection:
         return f"{self.address[0]}:{self.address[1]}"
 
     def open(self) -> Task[None]:
-        """Connects and signs in.
+        """Connects and signs in. Of the addresses of a name each has its share of the time.
 
         Raises:
             ConnectionLost: It does not work, or not in time.
             NotByBatches: The broker speaks no version of an API that is spoken here.
         """
         deadline = time.monotonic() + self._settings.setup_seconds
+        found = yield from resolved(self.address, deadline)
+        for place, left in zip(found, range(len(found), 0, -1), strict=True):
+            now = time.monotonic()
+            try:
+                yield from self._open_at(*place, now + (deadline - now) / left)
+                return
+            except NotReached:
+                self.close()
+                if left == 1:
+                    raise
+            except BaseException:
+                self.close()
+                raise
+
+    def _open_at(self, family: int, place: tuple[object, ...], deadline: float) -> Task[None]:
         try:
-            yield from self._connect(deadline)
-            if self._settings.tls is not None:
-                yield from self._encrypt(deadline)
-            yield from self._learn_versions(deadline)
-            if self._settings.mechanism is not None:
-                yield from self._sign_in(deadline)
-        except BaseException:
-            self.close()
-            raise
+            yield from self._connect(family, place, deadline)
+        except OSError as error:
+            raise NotReached(f"{self}: cannot be connected to: {error}") from None
+        if self._settings.tls is not None:
+            yield from self._encrypt(deadline)
+        yield from self._learn_versions(deadline)
+        if self._settings.mechanism is not None:
+            yield from self._sign_in(deadline)
 
     def ask(
         self,
@@ -180,29 +196,17 @@ class BrokerConnection:
             sock.close()
             self.traffic.disconnected()
 
-    def _connect(self, deadline: float) -> Task[None]:
-        trouble = ""
-        for family, address in (yield from resolved(self.address, deadline)):
-            try:
-                yield from self._connect_to(family, address, deadline)
-                return
-            except OSError as error:
-                trouble = str(error)
-                self.close()
-        raise ConnectionLost(f"{self}: cannot be connected to: {trouble}")
-
-    def _connect_to(self, family: int, address: tuple[object, ...], deadline: float) -> Task[None]:
+    def _connect(self, family: int, place: tuple[object, ...], deadline: float) -> Task[None]:
         sock = self._sock = socket.socket(family, socket.SOCK_STREAM)
         self.traffic.connected()
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._settings.keep_alive:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        code = sock.connect_ex(address)
-        if code == errno.EINPROGRESS:
+        # Asked again, it tells what became of the attempt. The wait may have ended because the time is over.
+        while (code := sock.connect_ex(place)) in _UNDER_WAY:
             yield from self._wait(WRITE, deadline)
-            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        if code not in _CONNECTED:
             raise OSError(code, os.strerror(code))
 
     def _encrypt(self, deadline: float) -> Task[None]:
@@ -397,9 +401,9 @@ class BrokerConnection:
             raise ConnectionLost(f"{self}: the connection is closed")
         return self._sock
 
-    def _late(self) -> ConnectionLost:
+    def _late(self) -> NotReached:
         self.traffic.timeouts += 1
-        return ConnectionLost(f"{self}: no answer in time")
+        return NotReached(f"{self}: no answer in time")
 
     def _wait(self, events: int, deadline: float) -> Task[None]:
         if time.monotonic() >= deadline:

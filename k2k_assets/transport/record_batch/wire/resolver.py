@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from k2k_assets.transport.record_batch.errors import ConnectionLost
+from k2k_assets.transport.record_batch.errors import NotReached
 from k2k_assets.transport.record_batch.wire.settings import Address
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
 
@@ -39,7 +39,5 @@ def resolved(address: Address, deadline: float) -> Task[ResolvedNames]:
     while thread.is_alive() and time.monotonic() < deadline:
         yield Wait(min(deadline, time.monotonic() + _LOOK_SECONDS))
     if not found:
-        raise ConnectionLost(
-            f"{address[0]}: the name cannot be resolved: {trouble[0] if trouble else 'no answer in time'}"
-        )
+        raise NotReached(f"{address[0]}: the name cannot be resolved: {trouble[0] if trouble else 'no answer in time'}")
     return found

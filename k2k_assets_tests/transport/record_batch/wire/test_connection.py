@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -20,9 +20,12 @@ from k2k_assets.transport.record_batch.errors import (
     NotByBatches,
     ProtocolError,
 )
+from k2k_assets.transport.record_batch.wire import connection as connection_module
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
-from k2k_assets.transport.record_batch.wire.settings import SourceSettings, settings_of
-from k2k_assets.transport.record_batch.wire.tasks import Loop
+from k2k_assets.transport.record_batch.wire.resolver import ResolvedNames
+from k2k_assets.transport.record_batch.wire.settings import Address, SourceSettings, settings_of
+from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, Wait
+from k2k_assets_tests.support.brokers.black_hole import black_hole, deaf_broker
 from k2k_assets_tests.support.brokers.kafka import SECONDS
 from k2k_assets_tests.support.brokers.kafka_frames import read_frame
 
@@ -101,6 +104,37 @@ def test_a_broker_that_does_not_answer_in_time_is_given_up(script: Script) -> No
         with pytest.raises(ConnectionLost, match="no answer in time"):
             _opened(replace(settings, setup_seconds=SHORT))
         assert time.monotonic() - started >= SHORT
+
+
+def _of_one_name(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> SourceSettings:
+    """Settings with one name that stands for all of them."""
+
+    def resolved(address: Address, deadline: float) -> Task[ResolvedNames]:
+        yield Wait(0.0)
+        return [(socket.AF_INET, each) for each in addresses]
+
+    monkeypatch.setattr(connection_module, "resolved", resolved)
+    return replace(settings_of({"bootstrap.servers": "kafka:9092"}), setup_seconds=2 * SHORT)
+
+
+@pytest.mark.parametrize("silent", [black_hole, deaf_broker])
+def test_of_a_name_with_several_addresses_the_next_one_is_tried_when_one_is_silent(
+    monkeypatch: pytest.MonkeyPatch, silent: Callable[[], AbstractContextManager[Address]]
+) -> None:
+    with silent() as first, _broker(_greets) as answering:
+        _, connection = _opened(_of_one_name(monkeypatch, first, *answering.servers))
+        assert connection.fetch_version == 16
+        connection.close()
+
+
+def test_a_name_of_which_all_addresses_are_silent_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with black_hole() as one, black_hole() as other:
+        settings = _of_one_name(monkeypatch, one, other)
+        started = time.monotonic()
+        with pytest.raises(ConnectionLost, match="kafka:9092: no answer in time"):
+            _opened(settings)
+        assert 2 * SHORT <= time.monotonic() - started < SECONDS
+    assert settings.traffic.open_connections == 0
 
 
 @pytest.mark.parametrize(

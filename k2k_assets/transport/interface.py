@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,8 +75,15 @@ class Delivery:
 class Source(Protocol):
     """Reads assigned partitions of the source."""
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
         """Reads these partitions from these positions on, and no others.
+
+        Args:
+            positions: Where to begin.
+            keep_waiting: Called now and then while brokers do not answer, as far as the client allows; what it raises
+                ends the wait.
 
         Raises:
             ClusterUnreachable: The source does not answer.

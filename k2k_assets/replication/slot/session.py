@@ -195,7 +195,7 @@ class Session:
         if self._chain:
             self._chain.start(self._states)
         # Seek. The leader epoch makes the broker check that its log is still the same; a new client knows none itself.
-        self._source.assign({tp: state.reading_from for tp, state in self._states.items()})
+        self._source.assign({tp: s.reading_from for tp, s in self._states.items()}, self._wait_for_others)
         return True
 
     def _raise_epochs(self, commit_log: CommitLog) -> Collection[TopicPartition]:
@@ -307,7 +307,7 @@ class Session:
         if not rest or now >= self._held_until:
             raise next(iter(held.values()))
         self._held = set(held)
-        self._source.assign({tp: self._states[tp].reading_from for tp in rest})
+        self._source.assign({tp: self._states[tp].reading_from for tp in rest}, self._heartbeat)
 
     def while_function_runs(self) -> None:
         """Called a few times a second while a function of the user works on a chunk, which is not in hand yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
@@ -70,7 +70,9 @@ class LibrdkafkaSource:
         self._stopped: SourceStopped | None = None
         self._consumer = clients.consumer({**_PREFERRED, **_buffer(buffer_bytes), **properties}, _FIXED)
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
         try:
             clients.know_cluster(self._consumer, _METADATA_SECONDS)
         except KafkaException as error:
@@ -82,6 +84,8 @@ class LibrdkafkaSource:
         self._consumer.assign(list(at.values()))
         for tp, position in positions.items():
             if position.leader_epoch is not None and position.leader_epoch >= 0:
+                if keep_waiting is not None:
+                    keep_waiting()
                 self._validate(at[tp])
 
     def _validate(self, at: KafkaTopicPartition) -> None:

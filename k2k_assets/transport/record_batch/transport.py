@@ -10,6 +10,7 @@ from k2k_assets.transport.capabilities import Capabilities
 from k2k_assets.transport.client_statistics import ClientKind, ClientStatistics
 from k2k_assets.transport.interface import SINK_SECONDS, ControlWriter, Sink, Sinks, Source
 from k2k_assets.transport.record_batch.reading.source import BatchSource
+from k2k_assets.transport.record_batch.wire.settings import Address
 from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.wire.traffic import Traffic, report, reporting
 from k2k_assets.transport.record_batch.writing.at_least_once_sink import AtLeastOnceBatchSink
@@ -35,6 +36,7 @@ class BatchTransport:
     def __init__(self, pipeline: Pipeline, statistics: ClientStatistics | None = None) -> None:
         self._pipeline, self._statistics = pipeline, statistics
         self._traffic: dict[ClientKind, Traffic] = {"consumer": Traffic(), "producer": Traffic()}
+        self._silent: set[Address] = set()
         self._loops: list[Loop] = []
         if statistics is not None:
             Loop(self._loops).start(reporting(statistics, self._traffic))
@@ -42,7 +44,7 @@ class BatchTransport:
     def open_source(self, buffer_bytes: int | None = None) -> Source:
         properties = self._pipeline.client_properties("source", "consumer")
         most_joined = self._pipeline.coordination.commit.batch_size
-        return BatchSource(properties, buffer_bytes, self._loops, most_joined, self._traffic["consumer"])
+        return BatchSource(properties, buffer_bytes, self._loops, most_joined, self._traffic["consumer"], self._silent)
 
     def open_sinks(self, lone_writer: bool, batch_bytes: int) -> Sinks:
         is_exactly_once = self._pipeline.features.exactly_once

@@ -245,8 +245,10 @@ def test_a_source_that_goes_down_ends_a_bounded_run(
     monkeypatch.setattr(connection, "ANSWER_SECONDS", 4.0)
 
     class GoesDown(WrappedSource):
-        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-            super().assign(positions)
+        def assign(
+            self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+        ) -> None:
+            super().assign(positions, keep_waiting)
             clusters.source.kill()
             monkeypatch.setattr(slot_module, "_PATIENCE_SECONDS", 1.0)
             monkeypatch.setattr(silent_source, "SILENCE_SECONDS", 1.0)

@@ -6,7 +6,7 @@ The table is in `docs/guarantees.md`. Without its rule each one must cause damag
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -192,8 +192,10 @@ def test_a_source_log_that_was_cut_and_grew_again_is_mixed_in_silence_without_le
     assert values(source, topic) == OLD[:6] + NEW
 
     class WithoutEpochs(WrappedSource):
-        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-            super().assign({tp: Position(at.offset) for tp, at in positions.items()})
+        def assign(
+            self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+        ) -> None:
+            super().assign({tp: Position(at.offset) for tp, at in positions.items()}, keep_waiting)
 
     wrap_sources(monkeypatch, WithoutEpochs)
     assert copy_alone(pipeline).stopped == {}

@@ -117,8 +117,10 @@ def before_the_first_record(monkeypatch: pytest.MonkeyPatch, action: Action) -> 
     left = [1]
 
     class Telling(WrappedSource):
-        def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-            super().assign(positions)
+        def assign(
+            self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+        ) -> None:
+            super().assign(positions, keep_waiting)
             left[0] -= 1
             if left[0] == 0:
                 action()

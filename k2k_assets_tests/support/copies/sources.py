@@ -18,8 +18,10 @@ class WrappedSource:
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
-        self._source.assign(positions)
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
+        self._source.assign(positions, keep_waiting)
 
     def poll(self, limit: int, timeout: float) -> Polled:
         return self._source.poll(limit, timeout)

@@ -47,6 +47,7 @@ class FakeSource:
         epochs: What the next poll tells of leader epochs.
         left_out: How many records a poll passed over.
         knows_more: Whether it is known to have more, which has not arrived.
+        silent_seconds: How long an assignment waits for brokers.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class FakeSource:
         self.epochs: dict[TopicPartition, Position] = {}
         self.left_out: Callable[[], int] = lambda: 0
         self.knows_more: Callable[[], bool] = lambda: False
+        self.silent_seconds = 0
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._whole_batches = whole_batches
@@ -73,7 +75,13 @@ class FakeSource:
         self._next: dict[TopicPartition, int] = {}
         self._told: set[TopicPartition] = set()
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
+        for _ in range(self.silent_seconds):
+            self._clock.advance(1.0)
+            if keep_waiting is not None:
+                keep_waiting()
         self.assigned = dict(positions)
         self._next = {tp: at.offset for tp, at in positions.items()}
         self._waiting = [a for a in self._all if a.source in positions and a.offset >= positions[a.source].offset]

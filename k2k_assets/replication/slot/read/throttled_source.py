@@ -121,12 +121,14 @@ class ThrottledSource:
         self._clock = clock
         self._lanes: list[_Lane] = []
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
         self.close()
         for partitions, buckets in self._limits.lanes(positions):
             lane = _Lane(self._open_source(_buffer(buckets)), buckets, self._reads_keys)
             self._lanes.append(lane)  # before it is assigned: whoever closes this closes it
-            lane.source.assign({tp: positions[tp] for tp in partitions})
+            lane.source.assign({tp: positions[tp] for tp in partitions}, keep_waiting)
 
     def poll(self, limit: int, timeout: float) -> Polled:
         waits = [lane.wait() for lane in self._lanes]

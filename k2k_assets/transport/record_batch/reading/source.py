@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
@@ -18,7 +18,7 @@ from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
 from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text, size_of
 from k2k_assets.transport.record_batch.wire.control_messages import Metadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
-from k2k_assets.transport.record_batch.wire.settings import settings_of
+from k2k_assets.transport.record_batch.wire.settings import Address, settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
 from k2k_assets.transport.record_batch.wire.traffic import Traffic
 
@@ -35,6 +35,7 @@ class BatchSource:
         loops: Those beside which it reads, as of `Loop`; None: it reads only while it is polled.
         most_joined: Small batches with so many records at most are handed out as one; 0: none are.
         traffic: Counts what it sends and receives; None: nobody asks.
+        silent: Brokers that other sources could not reach; None: none are known.
 
     Raises:
         NotByBatches: The settings say something that is not understood here.
@@ -48,10 +49,12 @@ class BatchSource:
         loops: list[Loop] | None = None,
         most_joined: int = 0,
         traffic: Traffic | None = None,
+        silent: set[Address] | None = None,
     ) -> None:
         self._most_joined = most_joined
         self._traffic = traffic or Traffic()
-        self._settings = replace(settings_of(properties, buffer_bytes), traffic=self._traffic)
+        settings = settings_of(properties, buffer_bytes)
+        self._settings = replace(settings, traffic=self._traffic, silent=set() if silent is None else silent)
         self._properties = properties
         self._loop = Loop(loops)
         self._cluster = MetadataClient(self._settings)
@@ -59,14 +62,16 @@ class BatchSource:
         self._fetching = Fetching(self._settings, self._loop, self._cluster, [])
         self._traffic.opened(self, lambda: self._fetching.queued)
 
-    def assign(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, Position], keep_waiting: Callable[[], None] | None = None
+    ) -> None:
         self._loop.stop()
         self._partitions = [
             ReadPartition(tp, at.offset, -1 if at.leader_epoch is None else at.leader_epoch)
             for tp, at in positions.items()
         ]
         try:
-            found = self._loop.complete(self._first_metadata({tp.topic for tp in positions}))
+            found = self._loop.complete(self._first_metadata({tp.topic for tp in positions}), keep_waiting)
         except ConnectionLost as lost:
             raise clients.unreachable("source", self._properties, lost) from None
         learn_leaders(self._partitions, found)
@@ -76,13 +81,13 @@ class BatchSource:
         self._fetching.start()
 
     def _first_metadata(self, topics: set[str]) -> Task[Metadata]:
-        deadline, refusals = time.monotonic() + _METADATA_SECONDS, 0
+        deadline, refusals = Deadline(_METADATA_SECONDS), 0
         while True:
             try:
-                return (yield from self._cluster.ask(topics))
+                return (yield from self._cluster.ask(topics, deadline))
             except ConnectionLost as lost:
                 refusals += isinstance(lost, LoginRefused)
-                if time.monotonic() >= deadline or refusals >= MOST_REFUSALS:
+                if deadline.expired() or refusals >= MOST_REFUSALS:
                     raise
             yield from pause(_PAUSE)
 

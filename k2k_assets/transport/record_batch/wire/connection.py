@@ -45,6 +45,7 @@ _WORTH_WAKING = 512 * 1024
 # How a record of TLS begins, read as a length: a broker that expects TLS may answer by an alert.
 _TLS_ALERT: Final = range(0x15030000, 0x15030400)
 _UNSUPPORTED_MECHANISM: Final = 33
+_FOREVER = float("inf")
 _UNDER_WAY, _CONNECTED = (errno.EINPROGRESS, errno.EALREADY), (0, errno.EISCONN)
 
 
@@ -68,21 +69,31 @@ class BrokerConnection:
         self._correlation = 0
         self._client = old_text(settings.client_id)
         self.traffic = settings.traffic
-        self._sign_in_at = float("inf")
+        self._sign_in_at = _FOREVER
         self._wakes_from = 1
         self._answers = 0
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
 
-    def open(self) -> Task[None]:
+    def open(self, within: float = _FOREVER) -> Task[None]:
         """Connects and signs in. Of the addresses of a name each has its share of the time.
+
+        Args:
+            within: For how many seconds at most, if the settings allow more.
 
         Raises:
             ConnectionLost: It does not work, or not in time.
             NotByBatches: The broker speaks no version of an API that is spoken here.
         """
-        deadline = time.monotonic() + self._settings.setup_seconds
+        try:
+            yield from self._open_anywhere(time.monotonic() + min(within, self._settings.setup_seconds))
+        except NotReached:
+            self._settings.silent.add(self.address)
+            raise
+        self._settings.silent.discard(self.address)
+
+    def _open_anywhere(self, deadline: float) -> Task[None]:
         found = yield from resolved(self.address, deadline)
         for place, left in zip(found, range(len(found), 0, -1), strict=True):
             now = time.monotonic()
@@ -116,6 +127,7 @@ class BrokerConnection:
         read: Callable[[memoryview], T],
         limit: int = SMALL_ANSWER,
         held_back: float = 0,
+        within: float = _FOREVER,
     ) -> Task[T]:
         """Sends a request, and returns its answer.
 
@@ -126,12 +138,13 @@ class BrokerConnection:
             read: Reads the body of the answer; a `ProtocolError` of it gets the broker's name.
             limit: Size limit of the answer, in bytes.
             held_back: For how many seconds the broker may hold the answer back.
+            within: For how many seconds it is waited for at most, if the settings allow more.
 
         Raises:
             ConnectionLost: No answer, or none that can be one. The connection is closed.
         """
-        yield from self.sign_in_if_due()
-        deadline = time.monotonic() + self._settings.answer_seconds + held_back
+        yield from self.sign_in_if_due(within)
+        deadline = time.monotonic() + min(within, self._settings.answer_seconds + held_back)
         return (yield from self._ask(api, version, body, read, limit, deadline))
 
     @property
@@ -139,10 +152,10 @@ class BrokerConnection:
         """Whether its credentials have to be shown again before the next request."""
         return time.monotonic() >= self._sign_in_at
 
-    def sign_in_if_due(self) -> Task[None]:
+    def sign_in_if_due(self, within: float = _FOREVER) -> Task[None]:
         """Shows the credentials again if their time ends; no answer may be under way."""
         if self.has_to_sign_in:
-            yield from self._sign_in(time.monotonic() + self._settings.answer_seconds)
+            yield from self._sign_in(time.monotonic() + min(within, self._settings.answer_seconds))
 
     def header(self, api: int, version: int, size: int) -> tuple[int, bytes]:
         """What comes before the body of a request that somebody else sends.
@@ -277,7 +290,7 @@ class BrokerConnection:
     def _authenticate(self, deadline: float) -> Task[None]:
         mechanism = self._settings.mechanism
         assert mechanism is not None
-        self._sign_in_at = float("inf")
+        self._sign_in_at = _FOREVER
         error, known = yield from self._step(
             messages.SASL_HANDSHAKE, messages.sasl_handshake(mechanism.name), messages.read_sasl_handshake, deadline
         )

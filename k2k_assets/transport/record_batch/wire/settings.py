@@ -73,6 +73,7 @@ class ConnectionSettings:
         backoff: Pause before the second attempt to connect, and the longest pause, in seconds.
         keep_alive: Whether idle connections are probed.
         traffic: Counts what goes over these connections.
+        silent: Brokers that could not be reached the last time. They are asked last.
     """
 
     servers: tuple[Address, ...]
@@ -84,6 +85,7 @@ class ConnectionSettings:
     backoff: tuple[float, float]
     keep_alive: bool
     traffic: Traffic = field(default_factory=Traffic, compare=False)
+    silent: set[Address] = field(default_factory=set, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 _LONGEST = 3600.0
+_MEANWHILE = 0.1
 
 
 @dataclass(slots=True)
@@ -84,18 +85,26 @@ class Loop:
             if left <= 0 or done():
                 return
 
-    def complete(self, task: Task[T]) -> T:
-        """Runs one task to its end, and none of the others of this loop; its own deadlines bound it."""
+    def complete(self, task: Task[T], meanwhile: Callable[[], None] | None = None) -> T:
+        """Runs one task to its end, and none of the others of this loop; its own deadlines bound it.
+
+        Args:
+            task: The task.
+            meanwhile: Called about ten times a second while it waits; what it raises ends the task.
+        """
         found: list[T] = []
 
         def kept() -> Task[None]:
             found.append((yield from task))
 
         alone = Loop()
+        longest = _LONGEST if meanwhile is None else _MEANWHILE
         try:
             alone._resume(kept())
             while not found:
-                alone._round([alone, *(loop for loop in self._all if loop is not self)], _LONGEST)
+                alone._round([alone, *(loop for loop in self._all if loop is not self)], longest)
+                if meanwhile is not None:
+                    meanwhile()
         finally:
             alone.stop()
         return found[0]

@@ -142,7 +142,7 @@ class TargetTopics:
         patience = Deadline(min(_PATIENCE, deadline.remaining()))
         while True:
             try:
-                metadata = yield from self._cluster.ask([name])
+                metadata = yield from self._cluster.ask([name], deadline)
                 topic = metadata.topics.get(name)
                 trouble = _missing(topic, partition, metadata.brokers)
             except ConnectionLost as lost:

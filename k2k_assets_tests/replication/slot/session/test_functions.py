@@ -120,9 +120,9 @@ def test_a_function_that_is_quick_lets_the_source_be_read_as_ever(
     assigned: list[Any] = []
     assign = made.source.assign
 
-    def noted(at: Any) -> None:
+    def noted(at: Any, *rest: Any) -> None:
         assigned.append(set(at))
-        assign(at)
+        assign(at, *rest)
 
     monkeypatch.setattr(made.source, "assign", noted)
     made.run()

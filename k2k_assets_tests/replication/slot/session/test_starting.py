@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -235,3 +236,24 @@ def test_no_epoch_is_raised_that_a_record_may_have_raised_that_was_not_read(
     made.run()
     found = {record.producer for transaction in made.sink.transactions for record in made.commits(transaction)}
     assert found == {ProducerIdentity(0, 0)}
+
+
+def test_a_slot_writes_heartbeats_while_the_source_does_not_answer(harness: Any) -> None:
+    """Else two instances take over from each other for ever: neither gets as far as to copy within the grace window."""
+    made = harness(arrivals(0), {P0: 1})
+    made.source.silent_seconds = 30
+    made.run()
+    assert made.ended
+    beats = [t.at for t in made.sink.transactions if not made.copying or t.at <= made.copying[0].at]
+    assert max(later - before for before, later in pairwise(beats)) <= 15 / 3 + 1
+
+
+def test_a_slot_that_is_asked_to_stop_while_the_source_does_not_answer_releases_what_it_has_claimed(
+    harness: Any,
+) -> None:
+    made = harness(arrivals(0), {P0: 1}, positions={P0: commit_record(P0, 0)}, stop_at=10.0)
+    made.source.silent_seconds = 30
+    assert made.session.start() is False
+    assert made.clock.now - made.began < 15
+    assert b'"claim"' in made.sink.transactions[-1].controls[0].key
+    assert made.sink.transactions[-1].controls[0].value is None

@@ -71,7 +71,7 @@ def test_whatever_is_damaged_on_the_way_nothing_wrong_is_handed_out(data: st.Dat
 
     started = time.monotonic()
     with HostileBroker(LOG, mangle) as broker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_module, "_METADATA_SECONDS", 0.0)
+        patch.setattr(source_module, "_METADATA_SECONDS", 0.1)
         values = _read(broker, FAST, 5)
     # Bytes outside the checksum may change what is asked next, and so leave a batch out: never its content or order.
     numbers = [int(value or b"") for value in values]

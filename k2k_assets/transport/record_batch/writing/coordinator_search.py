@@ -37,13 +37,17 @@ def sought_coordinator(
         for address in brokers():
             connection = BrokerConnection(address, settings)
             try:
-                yield from connection.open()
+                yield from connection.open(deadline.remaining())
                 version = messages.FIND_COORDINATOR_VERSION
                 connection.version_of(FIND_COORDINATOR, version, version)
                 body = messages.find_coordinator(transactional_id)
-                found = yield from connection.ask(FIND_COORDINATOR, version, body, messages.read_find_coordinator)
+                found = yield from connection.ask(
+                    FIND_COORDINATOR, version, body, messages.read_find_coordinator, within=deadline.remaining()
+                )
             except ConnectionLost as lost:
                 trouble = lost
+                if deadline.expired():
+                    break
                 continue
             finally:
                 connection.close()

@@ -11,7 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.records import BatchUnreadable
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.kafka.messages import Message
@@ -67,6 +69,7 @@ class LibrdkafkaSource:
         self._properties = properties
         self._reads_uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._passed_over = PassedOver({}, self._first_committed)
+        self._resumes: dict[TopicPartition, int] = {}
         self._stopped: SourceStopped | None = None
         self._consumer = clients.consumer({**_PREFERRED, **_buffer(buffer_bytes), **properties}, _FIXED)
 
@@ -81,6 +84,7 @@ class LibrdkafkaSource:
         at = {tp: _kafka_position(tp, position) for tp, position in positions.items()}
         if self._reads_uncommitted:
             self._passed_over = PassedOver(positions, self._first_committed)
+        self._resumes = {tp: position.resume for tp, position in positions.items() if position.resume is not None}
         self._consumer.assign(list(at.values()))
         for tp, position in positions.items():
             if position.leader_epoch is not None and position.leader_epoch >= 0:
@@ -156,11 +160,25 @@ class LibrdkafkaSource:
                 try:
                     raise_fault(error, message, self._log_ends)
                 except SourceStopped as stopped:
+                    if self._passes_deleted(stopped.reason):
+                        continue
                     if not isinstance(stopped.reason, BatchUnreadable) or not (records or ends):
                         raise
                     self._stopped = stopped
                     break
         return records, ends
+
+    def _passes_deleted(self, reason: StopReason) -> bool:
+        """Reads on behind what the source has deleted, if that is nothing to copy; returns whether it is.
+
+        Without the leader epoch: that of the last record holds right behind it only.
+        """
+        if not isinstance(reason, RecordsDeleted) or reason.log_start > self._resumes.get(reason.source, -1):
+            return False
+        at = KafkaTopicPartition(*reason.source, self._resumes.pop(reason.source))
+        self._consumer.incremental_unassign([at])
+        self._consumer.incremental_assign([at])
+        return True
 
     def _first_committed(self, tp: TopicPartition, start: int, end: int) -> int | None:
         """Implements `FirstCommitted`: reads the same offsets with a read_committed consumer.

@@ -23,6 +23,7 @@ from k2k_assets_tests.support.brokers.listening_broker import HOST, ListeningBro
 
 # Their fields have types of their own, which plain numbers and texts do.
 versions: Any = import_module("kio.schema.api_versions.v3.response")
+log_ends: Any = import_module("kio.schema.list_offsets.v6.response")
 fetch: Any = import_module("kio.schema.fetch.v16.response")
 metadata: Any = import_module("kio.schema.metadata.v12.response")
 
@@ -32,6 +33,8 @@ _KNOWN = {Api.FETCH: (4, 16), Api.LIST_OFFSETS: (1, 6), Api.METADATA: (0, 12), A
 _NO_TAGS = b"\0"
 # In a request for one partition: five bytes end it, and before them are 24 behind the partition's index and epoch.
 _OFFSET_BEFORE_END = 5 + 24
+# In a request for a log end of one partition: the time stands before the three bytes that end it.
+_TIME_BEFORE_END, _EARLIEST = 3 + 8, -2
 
 Mangle = Callable[[int, bytes], bytes]
 """Of an API and an answer's frame with its length: what is sent instead."""
@@ -43,14 +46,18 @@ class HostileBroker(ListeningBroker):
     Args:
         batches: Its log: batches, each with the offset behind it.
         mangle: What is done to answers.
+        log_start: Offsets below are out of range.
 
     Attributes:
         fetches: How often records were asked for.
     """
 
-    def __init__(self, batches: Sequence[tuple[bytes, int]], mangle: Mangle = lambda _, frame: frame) -> None:
+    def __init__(
+        self, batches: Sequence[tuple[bytes, int]], mangle: Mangle = lambda _, frame: frame, log_start: int = 0
+    ) -> None:
         super().__init__("hostile-broker")
         self.batches = batches
+        self.log_start = log_start
         self.mangle = mangle
         self.fetches = 0
 
@@ -79,7 +86,19 @@ class HostileBroker(ListeningBroker):
             return self._fetched(
                 int(struct.unpack_from(">q", request.frame, len(request.frame) - _OFFSET_BEFORE_END)[0])
             )
-        return struct.pack(">i", 0) + b"\1" + _NO_TAGS  # no log ends
+        when = int(struct.unpack_from(">q", request.frame, len(request.frame) - _TIME_BEFORE_END)[0])
+        return self._log_end(self.log_start if when == _EARLIEST else self._end)
+
+    @property
+    def _end(self) -> int:
+        return self.batches[-1][1] if self.batches else self.log_start
+
+    def _log_end(self, offset: int) -> bytes:
+        partition = log_ends.ListOffsetsPartitionResponse(
+            partition_index=0, error_code=ErrorCode.none, offset=offset,
+        )  # fmt: skip
+        topic = log_ends.ListOffsetsTopicResponse(name=TOPIC, partitions=(partition,))
+        return _packed(log_ends.ListOffsetsResponse(throttle_time=_duration(0), topics=(topic,)))
 
     def _metadata(self) -> bytes:
         partition = metadata.MetadataResponsePartition(
@@ -96,11 +115,12 @@ class HostileBroker(ListeningBroker):
 
     def _fetched(self, position: int) -> bytes:
         self.fetches += 1
-        end = self.batches[-1][1] if self.batches else 0
-        records = b"".join(batch for batch, behind in self.batches if behind > position)
+        end = self._end
+        error = ErrorCode.offset_out_of_range if position < self.log_start else ErrorCode.none
+        records = b"".join(batch for batch, behind in self.batches if behind > position and not error)
         partition = fetch.PartitionData(
-            partition_index=0, error_code=ErrorCode.none, high_watermark=end, last_stable_offset=end,
-            log_start_offset=0, aborted_transactions=None, records=records,
+            partition_index=0, error_code=error, high_watermark=end, last_stable_offset=end,
+            log_start_offset=self.log_start, aborted_transactions=None, records=records,
         )  # fmt: skip
         topic = fetch.FetchableTopicResponse(topic_id=_ID, partitions=(partition,))
         return _packed(

@@ -9,6 +9,7 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.stops.reason import StopReason, render
+from k2k_assets.core.stops.reasons.source_log import RecordsDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import SourceStopped
@@ -133,6 +134,35 @@ def test_a_position_that_the_log_no_longer_has_stops_it(
         read(ends, opened(ends, Position(4 if gap == "deleted" else 14)))
     assert stop.value.partition == ends.source
     assert ("4" if gap == "deleted" else "14") in render(stop.value.reason)
+
+
+def test_markers_before_the_position_that_are_deleted_by_now_stop_nothing(
+    clusters: KafkaSandbox, tmp_path: Path, real_source: str
+) -> None:
+    """They are read once more only because the leader epoch of the last record holds before them."""
+    ends = RealEnds(RECORDS, clusters, tmp_path, source=real_source)
+    ends.write(10)
+    ends.abort(4)
+    delete_records(clusters.source_servers, ends.source.topic, 0, 15)
+    source = opened(ends, Position(10, 0, 15))
+    assert read(ends, source)[1] == 15
+    ends.write(3)
+    chunks, end = read(ends, source)
+    source.close()
+    assert ([record.offset for record in placed(chunks)], end) == ([15, 16, 17], 18)
+
+
+def test_markers_before_the_position_do_not_hide_that_more_is_deleted(
+    clusters: KafkaSandbox, tmp_path: Path, real_source: str
+) -> None:
+    ends = RealEnds(RECORDS, clusters, tmp_path, source=real_source)
+    ends.write(10)
+    ends.abort(4)
+    ends.write(3)
+    delete_records(clusters.source_servers, ends.source.topic, 0, 16)
+    with pytest.raises(SourceStopped) as stop:
+        read(ends, opened(ends, Position(10, 0, 15)))
+    assert isinstance(stop.value.reason, RecordsDeleted)
 
 
 @pytest.fixture(scope="module")

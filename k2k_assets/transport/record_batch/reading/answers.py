@@ -117,14 +117,18 @@ def _reason(partition: ReadPartition, error: int) -> StopReason:
     raise Restart(f"source: {partition.tp}: the broker answers a fetch from {partition.position}: {error_text(error)}")
 
 
-def out_of_range(tp: TopicPartition, position: int, log: tuple[int, int] | None) -> StopReason:
-    """Why the broker does not have an offset.
+def take_out_of_range(partition: ReadPartition, log: tuple[int, int] | None) -> None:
+    """Stops a partition whose position the broker does not have, unless only markers are gone.
 
     Args:
-        tp: The partition.
-        position: The offset.
+        partition: The partition.
         log: Where its log begins and ends; None if the broker does not tell.
     """
+    if log is None or not partition.pass_deleted(log[0]):
+        partition.stop(_out_of_range(partition.tp, partition.position, log))
+
+
+def _out_of_range(tp: TopicPartition, position: int, log: tuple[int, int] | None) -> StopReason:
     if log is not None and position < log[0]:
         return RecordsDeleted(tp, position, log[0])
     if log is not None and position > log[1]:

@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError, error_text
-from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, out_of_range, take
+from k2k_assets.transport.record_batch.reading.answers import OFFSET_OUT_OF_RANGE, take, take_out_of_range
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
 from k2k_assets.transport.record_batch.reading.partitions import NOBODY, ReadPartition
 from k2k_assets.transport.record_batch.wire import control_messages as messages
@@ -148,11 +148,12 @@ class Fetching:
             if wanted is None:
                 raise ProtocolError(f"{connection}: an answer about a partition that was not asked for")
             partition = self._partitions[wanted.tp]
+            is_out_of_range = each.error == OFFSET_OUT_OF_RANGE
+            log_ends = (yield from _log_ends(connection, wanted.tp)) if is_out_of_range else None
             if partition.is_stopped or (partition.position, partition.epoch) != (wanted.offset, wanted.last_epoch):
                 continue  # the leader has moved, and the new one was quicker
-            if each.error == OFFSET_OUT_OF_RANGE:
-                log_ends = yield from _log_ends(connection, wanted.tp)
-                partition.stop(out_of_range(wanted.tp, wanted.offset, log_ends))
+            if is_out_of_range:
+                take_out_of_range(partition, log_ends)
             else:
                 arrived = take(partition, each, self._most_joined)
                 self.queued = self.queued.plus(arrived)

@@ -58,6 +58,8 @@ class ReadPartition:
         stable: Up to there records are known to be committed; -1 before the first answer.
         missing_since: Since when brokers do not know it, monotonic seconds; None if they do.
         is_stopped: Whether it is read no further.
+        resume: Behind the markers and aborted records that followed its first position, as of `Position`; -1 if there
+            were none.
     """
 
     tp: TopicPartition
@@ -71,6 +73,7 @@ class ReadPartition:
     stable: int = -1
     missing_since: float | None = None
     is_stopped: bool = False
+    resume: int = -1
 
     def stop(self, reason: StopReason) -> None:
         """Reads it no further; what was read before is still handed out."""
@@ -80,6 +83,17 @@ class ReadPartition:
         """As `stop`, with the error itself."""
         self.queue.append(error)
         self.is_stopped = True
+
+    def pass_deleted(self, log_start: int) -> bool:
+        """Reads on behind what the source has deleted, if that is nothing to copy; returns whether it is.
+
+        Args:
+            log_start: Where the log begins, behind the position.
+        """
+        if not self.position < log_start <= self.resume:
+            return False
+        self.position, self.epoch = self.resume, -1  # that of the last record holds right behind it only
+        return True
 
     def seek_leader(self) -> None:
         """Has its leader found anew."""

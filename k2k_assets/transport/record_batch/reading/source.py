@@ -67,7 +67,12 @@ class BatchSource:
     ) -> None:
         self._loop.stop()
         self._partitions = [
-            ReadPartition(tp, at.offset, -1 if at.leader_epoch is None else at.leader_epoch)
+            ReadPartition(
+                tp,
+                at.offset,
+                -1 if at.leader_epoch is None else at.leader_epoch,
+                resume=-1 if at.resume is None else at.resume,
+            )
             for tp, at in positions.items()
         ]
         try:

@@ -62,6 +62,7 @@ class Records(Protocol):
         Raises:
             SourceStopped: The records cannot be decoded.
             UnreadableRest: They can be decoded up to one of them.
+            UndecodedRest: They are decoded up to one of them.
         """
         ...
 
@@ -107,7 +108,9 @@ class WithPlaces(Protocol):
     """Records that can be changed where they lie, undecoded."""
 
     def with_prefixes(self, size: int, new: Mapping[Facet, NewStart]) -> Records | None:
-        """The records with other first bytes of keys and values; None if they are damaged: decoding tells where.
+        """The records with other first bytes of keys and values; None if they have to be decoded.
+
+        That is where they are damaged, and where all of them together take too much memory.
 
         Args:
             size: How many bytes are replaced at most.
@@ -131,6 +134,19 @@ class UnreadableRecord(Exception):
 
     def __str__(self) -> str:
         return render(self.reason)
+
+
+class UndecodedRest(Exception):
+    """The records of a chunk from one of them on are not decoded yet: together they might take too much memory.
+
+    Args:
+        before: The decoded records before it; at least one.
+        rest: It, and those behind it.
+    """
+
+    def __init__(self, before: Columns, rest: Records) -> None:
+        super().__init__(f"{len(rest)} records")
+        self.before, self.rest = before, rest
 
 
 class UnreadableRest(Exception):
@@ -163,6 +179,7 @@ class Chunk:
         keep_timestamps: Whether the source's timestamps are copied.
         fault: Why the records behind these were left out of the chunk; None if none were.
         awaited: What does not answer, so that the records behind these were left out for now; None if none were.
+        rest: The records behind these, which come as a chunk of their own; None if there are none.
         carried: Name of headers that are copied even if the others are not; empty if there is none.
         added: Headers that each record gets behind its own. Each stage puts its headers at the end.
         dropped: The records that stages have left out; None if there are none. Then `records` may be empty.
@@ -177,6 +194,7 @@ class Chunk:
     keep_timestamps: bool = True
     fault: StopReason | None = None
     awaited: ClusterUnreachable | None = None
+    rest: Records | None = None
     carried: str = ""
     added: AddedHeaders = ()
     dropped: DroppedRecords | None = None
@@ -208,7 +226,7 @@ class Chunk:
         return self.records.last_offset - self.records.first_offset + 1 == len(self.records)
 
     def columns(self) -> Columns:
-        """Decodes the records, once; those from one on that cannot be decoded are taken out of the chunk.
+        """Decodes the records, once; those from one on that cannot be decoded, or not beside these, are taken out.
 
         Raises:
             SourceStopped: The first one cannot be decoded.
@@ -217,6 +235,8 @@ class Chunk:
             columns = self.records.columns()
         except UnreadableRest as found:
             columns, self.fault = found.before, found.reason
+        except UndecodedRest as found:
+            columns, self.rest = found.before, found.rest
         self.records = columns
         return columns
 
@@ -248,7 +268,7 @@ class Chunk:
         if self.dropped is not None:
             self.dropped = self.dropped.below(end)
         self.aside = tuple(below for chunk in self.aside if (below := chunk._below(end)))
-        self.records, self.fault, self.awaited = columns.before(index), fault, awaited
+        self.records, self.fault, self.awaited, self.rest = columns.before(index), fault, awaited, None
 
     def _below(self, offset: int) -> Chunk | None:
         """The records below a source offset; None if there are none."""

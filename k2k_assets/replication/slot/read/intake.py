@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from k2k_assets.core.stops.reason import StopReason
@@ -15,7 +16,7 @@ from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.replication.slot.commit.transactions import Transactions
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.stages import Stage
-from k2k_assets.transport.chunk import Chunk
+from k2k_assets.transport.chunk import Chunk, Records
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Polled
 
@@ -72,38 +73,7 @@ class Intake:
         if polled.passed or polled.is_held_back:
             self.last_record = now
         for taken in self._in_turn(polled.chunks):
-            if taken.source in self.held:
-                continue
-            state = states[taken.source]
-            if taken.first_offset < state.next:
-                raise SourceStopped(taken.source, SourceDiverged(taken.source, state.next, taken.first_offset))
-            try:
-                chunk, why = self._staged(taken)
-                if chunk is not None:
-                    why = self._write(chunk, now) or why
-            except RegistryUnreachable as error:
-                self.held[taken.source] = error
-                continue
-            except SourceStopped as stopped:
-                if stopped.partition != taken.source or not isinstance(stopped.reason, BatchUnreadable):
-                    raise
-                fault = stopped
-                continue
-            if chunk is not None and isinstance(chunk.awaited, RegistryUnreachable):
-                self.held[taken.source] = chunk.awaited
-            if why is not None:
-                fault = SourceStopped(taken.source, why)
-            if chunk is None:
-                continue
-            state.take(chunk)
-            if chunk.count:
-                size = chunk.records.size()
-                self._memory.budget.take(chunk.count, size, now)
-                state.records += chunk.count
-                state.bytes += size
-            for aside in chunk.aside:
-                self._memory.budget.take(aside.count, aside.records.size(), now)
-            self.last_record = now
+            fault = self._take(taken, states[taken.source], now) or fault
         if fault is not None:
             # The stop reason promises that all records before the unreadable one are copied. `polled.ends` lie behind.
             self._committer.commit()
@@ -118,6 +88,46 @@ class Intake:
                 state.next = end
             if state.moved:
                 self._committer.has_moved_past_markers = True
+
+    def _take(self, taken: Chunk, state: PartitionState, now: float) -> SourceStopped | None:
+        """Takes a chunk, one piece after the other where it is too large to be decoded at once; returns its fault."""
+        rest: Records | None = taken.records
+        while rest is not None and taken.source not in self.held:
+            try:
+                # By a chunk of its own, so that nothing holds the decoded records when the next piece is decoded.
+                rest, why = self._take_piece(replace(taken, records=rest), state, now)
+            except RegistryUnreachable as error:
+                self.held[taken.source] = error
+                break
+            except SourceStopped as stopped:
+                if stopped.partition != taken.source or not isinstance(stopped.reason, BatchUnreadable):
+                    raise
+                return stopped
+            if why is not None:
+                return SourceStopped(taken.source, why)
+        return None
+
+    def _take_piece(self, piece: Chunk, state: PartitionState, now: float) -> tuple[Records | None, StopReason | None]:
+        """Takes a chunk; returns what was not decoded of it, and why no more of the partition can be copied."""
+        source = piece.source
+        if piece.first_offset < state.next:
+            raise SourceStopped(source, SourceDiverged(source, state.next, piece.first_offset))
+        chunk, why = self._staged(piece)
+        if chunk is None:
+            return None, why
+        why = self._write(chunk, now) or why
+        if isinstance(chunk.awaited, RegistryUnreachable):
+            self.held[source] = chunk.awaited
+        state.take(chunk)
+        if chunk.count:
+            size = chunk.records.size()
+            self._memory.budget.take(chunk.count, size, now)
+            state.records += chunk.count
+            state.bytes += size
+        for aside in chunk.aside:
+            self._memory.budget.take(aside.count, aside.records.size(), now)
+        self.last_record = now
+        return chunk.rest, why
 
     def _in_turn(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """The chunks, in order for each partition, with those that may take long behind all others."""

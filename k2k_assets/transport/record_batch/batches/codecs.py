@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 LARGEST = 256 * 1024 * 1024
 """A batch of more bytes is refused. Producers make batches of `max.request.size` bytes at most, 1 MB by default."""
+AT_ONCE = 32 * 1024 * 1024
+"""Several batches are decompressed beside each other until they have so many bytes."""
 # Larger pieces take twice the time: the memory of each is new to the process.
 _PIECE = 64 * 1024
 _XERIAL = b"\x82SNAPPY\x00"

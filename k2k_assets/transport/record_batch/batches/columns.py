@@ -10,11 +10,11 @@ from typing import NamedTuple
 from k2k_assets.core.stops.reasons.records import BatchUnreadable, HeaderUnreadable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.schema_mapping import Facet
-from k2k_assets.transport.chunk import NewStart, UnreadableRecord, UnreadableRest
+from k2k_assets.transport.chunk import NewStart, UndecodedRest, UnreadableRecord, UnreadableRest
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.headers import Headers
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch
-from k2k_assets.transport.record_batch.batches.codecs import NONE
+from k2k_assets.transport.record_batch.batches.codecs import AT_ONCE, NONE
 from k2k_assets.transport.record_batch.batches.prefixes import Partly, with_prefixes
 from k2k_assets.transport.record_batch.batches.record_codec import DecodedBatch, RawHeaders, decoded
 from k2k_assets.transport.record_batch.errors import Unreadable
@@ -99,20 +99,31 @@ class BatchRecords:
             changed = with_prefixes(partly, size, new)
         except Unreadable:
             return None
+        if changed is None:
+            return None
         arrived = zip(changed, [each.offsets for each in self.arrived], strict=True)
         return BatchRecords(self.source, [ArrivedBatch(*each) for each in arrived])
 
     def columns(self) -> BatchColumns:
         made: list[DecodedBatch] = []
+        size = 0
         for each in self.arrived:
+            if size >= AT_ONCE:
+                raise UndecodedRest(self._first(made), BatchRecords(self.source, self.arrived[len(made) :]))
             try:
-                made.append(_wanted(each))
-            except Unreadable as found:
-                reason = BatchUnreadable(self.source, found.offset, found.words)
+                found = decoded(each.batch)
+            except Unreadable as fault:
+                reason = BatchUnreadable(self.source, fault.offset, fault.words)
                 if not made:
                     raise SourceStopped(self.source, reason) from None
-                raise UnreadableRest(BatchRecords(self.source, self.arrived[: len(made)])._of(made), reason) from None
+                raise UnreadableRest(self._first(made), reason) from None
+            size += found.size
+            made.append(_wanted(found, len(each.offsets)))
         return self._of(made)
+
+    def _first(self, made: Sequence[DecodedBatch]) -> BatchColumns:
+        """The first batches, which are decoded."""
+        return BatchRecords(self.source, self.arrived[: len(made)])._of(made)
 
     def _of(self, made: Sequence[DecodedBatch]) -> BatchColumns:
         whole = made[0] if len(made) == 1 else _joined(made)
@@ -124,9 +135,9 @@ def _known(leader_epoch: int) -> int | None:
     return None if leader_epoch < 0 else leader_epoch
 
 
-def _wanted(arrived: ArrivedBatch) -> DecodedBatch:
-    made = decoded(arrived.batch)
-    left_out = len(made.offsets) - len(arrived.offsets)
+def _wanted(made: DecodedBatch, last: int) -> DecodedBatch:
+    """The last records of a batch."""
+    left_out = len(made.offsets) - last
     return _from(made, left_out) if left_out else made
 
 

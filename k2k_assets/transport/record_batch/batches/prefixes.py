@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.transport.chunk import NewStart
 from k2k_assets.transport.record_batch.batches.batch import CODEC_BITS, HEADER, RecordBatch
-from k2k_assets.transport.record_batch.batches.codecs import NONE, decompressed
+from k2k_assets.transport.record_batch.batches.codecs import AT_ONCE, NONE, decompressed
 from k2k_assets.transport.record_batch.batches.compression import compressed
 from k2k_assets.transport.record_batch.batches.outgoing import BEFORE_CHECKED, LENGTH_LESS
 from k2k_assets.transport.record_batch.batches.record_index import fields_of
@@ -36,8 +36,8 @@ class Partly(NamedTuple):
     unwanted: int
 
 
-def with_prefixes(partly: Sequence[Partly], size: int, new: Mapping[Facet, NewStart]) -> list[RecordBatch]:
-    """Batches whose records have other first bytes; themselves if none has others.
+def with_prefixes(partly: Sequence[Partly], size: int, new: Mapping[Facet, NewStart]) -> list[RecordBatch] | None:
+    """Batches whose records have other first bytes; themselves if none has others. None: they are too large together.
 
     They are looked into together: a step for all records costs as much as one for a few.
 
@@ -50,7 +50,13 @@ def with_prefixes(partly: Sequence[Partly], size: int, new: Mapping[Facet, NewSt
         Unreadable: A batch is damaged.
         Exception: What `new` raises.
     """
-    contents = [decompressed(batch.codec, batch.payload) if batch.codec else batch.payload for batch, _ in partly]
+    contents: list[bytes | memoryview] = []
+    left = AT_ONCE
+    for batch, _ in partly:
+        if left <= 0:
+            return None
+        contents.append(decompressed(batch.codec, batch.payload) if batch.codec else batch.payload)
+        left -= len(contents[-1])
     content = bytearray().join(contents)
     fields = fields_of(content, sum(batch.records for batch, _ in partly))
     wanted = _wanted(partly)

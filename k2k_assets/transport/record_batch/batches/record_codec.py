@@ -29,6 +29,7 @@ class DecodedBatch:
         keys: Key of each, or None.
         values: Value of each, or None.
         headers: The headers of each.
+        size: Bytes of the batch, decompressed; 0 for records that were chosen out of others.
     """
 
     offsets: list[int]
@@ -36,6 +37,7 @@ class DecodedBatch:
     keys: list[bytes | None]
     values: list[bytes | None]
     headers: list[RawHeaders]
+    size: int = 0
 
 
 def decoded(batch: RecordBatch) -> DecodedBatch:
@@ -56,7 +58,7 @@ def decoded(batch: RecordBatch) -> DecodedBatch:
 def _decoded(batch: RecordBatch, content: bytes) -> DecodedBatch:
     """Walks the records. Numbers of one or two bytes, as most are, are read in place: calls would double the time."""
     deltas: list[int] = []
-    found = DecodedBatch(deltas, [], [], [], [])
+    found = DecodedBatch(deltas, [], [], [], [], len(content))
     add_delta, add_later, add_headers = deltas.append, found.timestamps.append, found.headers.append
     add_key, add_value = found.keys.append, found.values.append
     at, behind = 0, len(content)

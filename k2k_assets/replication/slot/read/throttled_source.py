@@ -171,3 +171,4 @@ def _add(polled: Polled, more: Polled) -> None:
     polled.ends.update(more.ends)
     polled.epochs.update(more.epochs)
     polled.passed += more.passed
+    polled.has_more |= more.has_more

@@ -75,6 +75,15 @@ def test_what_is_told_of_leader_epochs_is_handed_on() -> None:
     assert {A: Position(4, 2)} in [harness.source.poll(1000, 0.1).epochs for _ in range(20)]
 
 
+def test_that_a_client_has_more_under_way_is_handed_on() -> None:
+    harness = Harness({"topics": [{"pattern": "a", "bytesPerSecond": 10**9}]}, {"a": 1, "b": 2})
+    harness.assign(A, B, C)
+    harness.clock.advance(1.0)
+    for (_, client), knows in zip(harness.opened, (True, False), strict=True):
+        client.knows_more = lambda knows=knows: knows  # type: ignore[misc]
+    assert harness.source.poll(1000, 0.1).has_more
+
+
 def test_topics_keep_both_limits() -> None:
     throttle = {"bytesPerSecond": 300 * SIZE, "topics": [{"pattern": "a", "bytesPerSecond": 100 * SIZE}]}
     harness = Harness(throttle, {"a": 1, "b": 2})

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import copy
 import io
-import re
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
 
 from k2k_assets.core.errors import PipelineFileError
-from k2k_assets.pipeline.parsing.document import parse_document
+from k2k_assets.pipeline.parsing.document import Node, parse_document
 from k2k_assets.pipeline.parsing.old_spellings import Change, modernized
-from k2k_assets.pipeline.parsing.problems import Path, Problem, fail
-from k2k_assets.pipeline.parsing.substitution import substitute
+from k2k_assets.pipeline.parsing.problems import DocumentError, Path, Problem, fail
+from k2k_assets.pipeline.parsing.round_trip import round_trip
+from k2k_assets.pipeline.parsing.substitution import Template, substitute
 
-_NEVER_WRAPPED = 1_000_000
-_INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(#[^\n]*)?\n(\s*(#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
+_TOO_STRICT = (
+    "`k2k migrate` cannot rewrite this line, although it is valid YAML; write spaces instead of tabs, and each "
+    "key of a section, `<<` too, once"
+)
+_OTHER_MEANING = (
+    "`k2k migrate` cannot rewrite this file without a change of its meaning; change the old spellings by hand"
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ def migrated(text: str, file: str) -> Migration:
 
     Raises:
         DocumentError: The text is not a YAML document of a pipeline.
-        PipelineFileError: An older spelling cannot be understood.
+        PipelineFileError: An older spelling cannot be understood, or the text cannot be rewritten.
     """
     template = substitute(text, file, keep=True)
     found = modernized(parse_document(template, file))
@@ -51,23 +58,40 @@ def migrated(text: str, file: str) -> Migration:
         raise fail(found.problems)
     if not found.changes:
         return Migration(text, ())
-    yaml = _yaml(text)
-    document = _without_aliases(yaml.load(template.text), set())
+    yaml = round_trip(text)
+    document = _loaded(yaml, template, file)
+    taken_over = _taken_over(document)
     for change in found.changes:
-        _apply(document, change)
+        _apply(document, change, taken_over)
     stream = io.StringIO()
     yaml.dump(document, stream)
+    if not _means(replace(template, text=stream.getvalue()), file, found.root):
+        raise fail([Problem(file, 0, 0, (), _OTHER_MEANING)])
     return Migration(template.filled(stream.getvalue()), tuple(found.warnings()))
 
 
-def _yaml(text: str) -> YAML:
-    """A YAML writer that keeps the style of the file."""
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = _NEVER_WRAPPED
-    if _INDENTED_LIST.search(text):
-        yaml.indent(mapping=2, sequence=4, offset=2)
-    return yaml
+def _loaded(yaml: YAML, template: Template, file: str) -> Any:
+    """The document, in which each section is its own.
+
+    Raises:
+        PipelineFileError: This reader is stricter than the one of `parse_document`, for example about tabs.
+    """
+    try:
+        document = yaml.load(template.text)
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        place = template.place(mark.line + 1, mark.column + 1) if mark else (0, 0)
+        # The error's own text quotes the file, which may contain passwords.
+        raise fail([Problem(file, *place, (), _TOO_STRICT)]) from None
+    return _without_aliases(document, set())
+
+
+def _means(written: Template, file: str, expected: Node) -> bool:
+    """Whether a new text has the values that are expected."""
+    try:
+        return parse_document(written, file).plain() == expected.plain()
+    except DocumentError:
+        return False
 
 
 def _without_aliases(value: Any, seen: set[int]) -> Any:
@@ -84,7 +108,15 @@ def _without_aliases(value: Any, seen: set[int]) -> Any:
     return value
 
 
-def _apply(document: CommentedMap, change: Change) -> None:
+def _taken_over(value: Any) -> set[int]:
+    """Identities of the sections that others take over by `<<`."""
+    is_map = isinstance(value, CommentedMap)
+    inner = value.values() if is_map else value if isinstance(value, CommentedSeq) else ()
+    merged = value.merge if is_map else ()
+    return {id(section) for section in merged}.union(*map(_taken_over, inner))
+
+
+def _apply(document: CommentedMap, change: Change, taken_over: Set[int]) -> None:
     *parents, key = change.old
     section = _section(document, tuple(parents))
     if change.old == change.new:
@@ -92,6 +124,9 @@ def _apply(document: CommentedMap, change: Change) -> None:
         return
     if key not in dict(section.non_merged_items()):
         why = "it comes from an anchor by `<<`; write it out first"
+        raise PipelineFileError(str(Problem(*change.place, change.written_at, why)))
+    if id(section) in taken_over:
+        why = "another section takes it over by `<<`; write it out there first"
         raise PipelineFileError(str(Problem(*change.place, change.written_at, why)))
     value = section.pop(key)
     comment = section.ca.items.pop(key, None)
@@ -105,10 +140,10 @@ def _apply(document: CommentedMap, change: Change) -> None:
 
 
 def _section(document: CommentedMap, path: Path) -> Any:
-    """The section at a path; it creates missing ones, `common` before those that inherit from it."""
+    """The section at a path; it creates missing and empty ones, `common` before those that inherit from it."""
     section: Any = document
     for part in path:
-        if isinstance(section, CommentedMap) and section.get(part) is None:
+        if isinstance(section, CommentedMap) and not isinstance(section.get(part), CommentedMap | CommentedSeq):
             made = CommentedMap()
             if part == "common" and part not in section:
                 section.insert(0, part, made)

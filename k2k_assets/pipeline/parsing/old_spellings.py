@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from k2k_assets.pipeline.parsing.document import Node
-from k2k_assets.pipeline.parsing.problems import Path, Problem, format_path
+from k2k_assets.pipeline.parsing.problems import Path, Problem, describe, format_path
 
 _COMMIT_TOPIC_OPTIMIZED: Path = ("features", "optimizeOffsetCommitPartition")
 _GROUP: Path = ("source", "kafka", "consumer", "group.id")
@@ -126,7 +126,10 @@ def _move(work: Modernized, old: Path, new: Path, told: str) -> None:
     if node is None:
         return
     there = _find(work.root, new)
-    if there is None or there.value is None:
+    if not_a_section := _not_a_section(work.root, new):
+        work.problems.append(not_a_section)
+        work.root = _without(work.root, old)
+    elif there is None or there.value is None:
         work.root = _put(_without(work.root, old), new, node)
         work.changes.append(_change(work, node, old, new, told))
     elif isinstance(node.value, dict) and isinstance(there.value, dict):
@@ -139,6 +142,16 @@ def _move(work: Modernized, old: Path, new: Path, told: str) -> None:
         contrary = f"an older spelling of {format_path(new)}, which has another value; take one of them out"
         work.problems.append(Problem(node.file, node.line, node.column, work.written_at(old), contrary))
         work.root = _without(work.root, old)
+
+
+def _not_a_section(root: Node, path: Path) -> Problem | None:
+    """The fault above a path that leaves no place for a key there: a value or a list instead of a section."""
+    for depth in range(1, len(path)):
+        node = _find(root, path[:depth])
+        if node and node.value is not None and not isinstance(node.value, dict):
+            found = describe(node.plain(), path[:depth])
+            return Problem(node.file, node.line, node.column, path[:depth], f"expected a mapping, found {found}")
+    return None
 
 
 def _take_out(work: Modernized, old: Path, told: str) -> None:
@@ -252,9 +265,7 @@ def _put(node: Node, path: Path, value: Node) -> Node:
         items = list(node.value)
         items[key] = _put(items[key], tuple(rest), value)
         return replace(node, value=items)
-    if node.value is not None and not isinstance(node.value, dict):
-        return node  # validation refuses it
-    entries = dict(node.value or {})
+    entries = dict(node.value) if isinstance(node.value, dict) else {}
     missing = replace(value, value={}, origin="", fault="")
     entries[str(key)] = _put(entries.get(str(key), missing), tuple(rest), value)
     return replace(node, value=entries)

@@ -49,6 +49,20 @@ def test_what_is_no_pipeline_is_an_error_with_its_place(tmp_path: Path, capsys: 
     assert "absent.yaml: cannot be read" in capsys.readouterr().err
 
 
+def test_a_password_on_a_line_that_cannot_be_rewritten_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.yaml"
+    old = 'connection: { servers: a:1 }\n    consumer:\n      sasl.password: "hunter2"\t# from vault\n'
+    file.write_text(f"source:\n  kafka:\n    {old}")
+    assert run(["migrate", "-f", str(file)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{file}:5:31: `k2k migrate` cannot rewrite this line" in said.err
+    assert "hunter2" not in said.err
+    assert "Traceback" not in said.err
+
+
 def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema()

@@ -88,6 +88,99 @@ def test_a_file_of_today_is_printed_as_it_is() -> None:
     assert (found.text, found.changes) == (TUTORIAL, ())
 
 
+AS_WRITTEN = """\
+x:
+  large: 1_000.0
+  text: ! 1
+  asked: !!str 1
+  counted: !!int "5"
+  time: 2001-12-14T21:59:43.1234567Z
+  day: 2001-99-99
+  null: 1
+  ~: 2
+  octal: 012
+  power: 1E5
+  yes: True
+  empty:
+  none: ~
+"""
+
+
+def test_values_stay_as_they_are_written() -> None:
+    text = "features: { optimizeCommitPartition: enabled }\n"
+    today = "features: {optimizeOffsetCommitPartition: enabled}\n"
+    assert migrated(text + AS_WRITTEN, "f.yaml").text == today + AS_WRITTEN
+
+
+def test_what_another_section_takes_over_by_a_merge_key_is_refused_with_its_place() -> None:
+    text = """\
+source: { kafka: { connection: { servers: a:1 }, consumer: &c { sasl.username: u } } }
+target: { kafka: { producer: { <<: *c } } }
+"""
+    with pytest.raises(PipelineFileError, match=r'f.yaml:1:65: source.kafka.consumer."sasl.username": another section'):
+        migrated(text, "f.yaml")
+
+
+def test_what_cannot_be_rewritten_with_the_same_meaning_is_refused() -> None:
+    text = """\
+source: { kafka: { connection: { servers: a:1 }, common: &c { sasl.username: u } } }
+target: { kafka: { common: { <<: *c } } }
+"""
+    with pytest.raises(PipelineFileError, match=r"^f.yaml: `k2k migrate` cannot rewrite this file without a change"):
+        migrated(text, "f.yaml")
+
+
+@pytest.mark.parametrize("null", ["", " ~", " null", " !!null"])
+def test_an_empty_section_takes_what_moves_into_it(null: str) -> None:
+    text = f"source:\n  kafka:\n    common:{null}\n    connection:\n      servers: a:1\n"
+    assert migrated(text, "f.yaml").text == "source:\n  kafka:\n    common:\n      bootstrap.servers: a:1\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ('sasl.password: "hunter2"\t# from vault', "5:31"),
+        ("sasl.password:\thunter2", "5:21"),
+        ("x: { <<: *p, <<: *p } # hunter2", "5:20"),
+    ],
+)
+def test_a_line_that_cannot_be_rewritten_is_told_without_its_text(line: str, place: str) -> None:
+    text = f"""\
+features: {{ optimizeCommitPartition: enabled, x: &p {{ "a": b }} }}
+source:
+  kafka:
+    consumer:
+      {line}
+"""
+    with pytest.raises(PipelineFileError, match=rf"^f.yaml:{place}: `k2k migrate` cannot rewrite this line") as caught:
+        migrated(text, "f.yaml")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_two_anchors_of_one_name_warn_of_no_text(recwarn: pytest.WarningsRecorder) -> None:
+    migrated('features: { optimizeCommitPartition: &a enabled, x: &a "hunter2" }\n', "f.yaml")
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "source: { kafka: { connection: { servers: a:1 }, common: 5 } }",
+            "f.yaml:1:50: source.kafka.common: expect",
+        ),
+        ("source: { registry: { url: a, config: 7 } }", "f.yaml:1:31: source.registry.config: expected a mapping"),
+        ("source: 5\ncoordination: { commit: { group: g } }", "f.yaml:1:1: source: expected a mapping"),
+        ("source: { kafka: [1] }\ncoordination: { commit: { group: g } }", "source.kafka: expected a mapping, found a"),
+        ("schemaMapping: 5\nsource: { registry: { supportedTypes: [] } }", "schemaMapping: expected a mapping, found"),
+    ],
+)
+def test_a_value_in_the_place_of_a_section_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PipelineFileError, match=r".") as caught:
+        migrated(text, "f.yaml")
+    assert message in str(caught.value)
+
+
 def test_which_name_the_progress_has_is_said() -> None:
     (told,) = [line for line in migrated(OF_0_1, "f.yaml").changes if "names the progress" in line]
     assert "write 'demo.progress' as source.kafka.consumer.\"group.id\", instead of 'demo.consumer'" in told

@@ -1,6 +1,7 @@
 """The permissions that each program needs on each cluster: the one list that all commands and checks are made from.
 
-The list is exact: with it everything works, and each permission on it is needed. In Kafka 2.8 and later, Read, Write
+The list is exact: with it everything works, and each permission on it is needed, be it only for what a program warns of
+if it is missing. In Kafka 2.8 and later, Read, Write
 and Alter on a resource include Describe, and Write on a topic includes idempotent writes: so neither `Describe` beside
 these nor `IdempotentWrite` is needed, nor anything on the cluster itself. Copying needs no group on the source, because
 partitions are assigned, and no offset is committed there.
@@ -52,12 +53,18 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One operation that a program needs on one subject; attributes as in `Permission`."""
+    """One operation that a program needs on one subject.
+
+    Attributes:
+        cluster: As in `Permission`; so are `subject`, `operation` and `why`.
+        is_demanded: Whether the program refuses to start without it; otherwise it warns of what it cannot do.
+    """
 
     cluster: Role
     subject: Subject
     operation: Operation
     why: str
+    is_demanded: bool = True
 
 
 def programs_of(pipeline: Pipeline) -> tuple[Program, ...]:
@@ -144,8 +151,26 @@ def _replication(pipeline: Pipeline) -> Iterator[Need]:
                 "DescribeConfigs",
                 "warn of settings that lose data (features.validateControlTopicSettings)",
             )
+    if pipeline.marker is not None:
+        yield from _UNMARKED_COPIES
 
 
+_UNMARKED_COPIES = (
+    Need(
+        "source",
+        "reverse commit topic",
+        "Read",
+        "find copies that the pipeline back made without the marker: unless permitted, they come back as new records",
+        is_demanded=False,
+    ),
+    Need(
+        "source",
+        "reverse assignment topic",
+        "Read",
+        "know the marker of copies that older releases made: unless permitted, a topic may be stopped for them",
+        is_demanded=False,
+    ),
+)
 _CREATED = "create it if missing (features.autoCreateControlTopics)"
 _WRITTEN: dict[Subject, str] = {
     "assignment topic": "say who works",

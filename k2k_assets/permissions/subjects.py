@@ -8,6 +8,7 @@ from typing import Literal
 from k2k_assets.permissions.names import ALL, NamePattern, patterns_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.pairs import Pair
+from k2k_assets.pipeline.reverse import reverse_of
 from k2k_assets.pipeline.sections.selection import TopicSelection
 
 Resource = Literal["topic", "group", "transactional id"]
@@ -20,6 +21,7 @@ Subject = Literal[
     "mapping topic",
     "metrics topic",
     "reverse commit topic",
+    "reverse assignment topic",
     "reverse mapping topic",
     "slots",
     "mapper",
@@ -56,9 +58,11 @@ def patterns(pipeline: Pipeline, subject: Subject) -> list[NamePattern]:
         case "metrics topic":
             return [NamePattern(pipeline.metrics.kafka.topic)]
         case "reverse commit topic":
-            return [NamePattern(pipeline.bidirectional.reverse.commit_topic or pipeline.coordination.commit.topic)]
+            return [NamePattern(reverse_of(pipeline).coordination.commit.topic)]
+        case "reverse assignment topic":
+            return [NamePattern(reverse_of(pipeline).coordination.assignment.topic)]
         case "reverse mapping topic":
-            return [NamePattern(pipeline.bidirectional.reverse.mapping_topic or pipeline.offset_mapping.topic)]
+            return [NamePattern(reverse_of(pipeline).offset_mapping.topic)]
         case "slots":
             # All numbers: a newer instance may use other ones than the slots before it. See `replication.plan`.
             return [NamePattern(f"k2k.{pipeline.name}.{pipeline.group}.", prefixed=True)]

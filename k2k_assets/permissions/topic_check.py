@@ -56,7 +56,8 @@ class TopicCheck:
         self._names: dict[Subject, Collection[str]] = {"copied topics": set(copied), "target topics": set(targets)}
         self._operations: dict[tuple[Role, Subject], list[Operation]] = defaultdict(list)
         for need in needs(pipeline, program):
-            self._operations[need.cluster, need.subject].append(need.operation)
+            if need.is_demanded:
+                self._operations[need.cluster, need.subject].append(need.operation)
         self._absent: list[str] = []
 
     def before_creation(self) -> list[Missing]:

@@ -12,7 +12,7 @@ from k2k_assets.coordination.fencing_rules import transactional_id
 from k2k_assets.groups.committer import mapper_id
 from k2k_assets.permissions.names import NamePattern
 from k2k_assets.permissions.principals import principal_of, who
-from k2k_assets.permissions.required import PROGRAMS, Program, programs_of, required
+from k2k_assets.permissions.required import PROGRAMS, Program, needs, programs_of, required
 from k2k_assets.permissions.subjects import patterns
 from k2k_assets.pipeline import Pipeline
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -103,14 +103,30 @@ def test_where_both_sides_are_written_the_mappings_of_the_way_back_are_read(tmp_
     both = {**_ALL, "bidirectionalReplication": "enabled"}
     names = {"reverse": {"mappingTopic": "theirs"}}
     of = pipeline(tmp_path, features=both, bidirectional=names, coordination={"commit": {"topic": "progress"}})
-    wanted = {
-        ("source", "reverse commit topic", "'progress'", "Read"),
-        ("source", "reverse mapping topic", "'theirs'", "Read"),
-    }
+    mappings = ("source", "reverse mapping topic", "'theirs'", "Read")
+    wanted = {("source", "reverse commit topic", "'progress'", "Read"), mappings}
     assert all(wanted <= acls(of, program) for program in ("mapper", "checks", "failback"))
-    assert not wanted & acls(of, "replication")
+    assert mappings not in acls(of, "replication")
     apart = pipeline(tmp_path, features=both, errorHandling={"onForeignWriter": "fail"})
-    assert not {subject for _, subject, _, _ in acls(apart)} & {"reverse commit topic", "reverse mapping topic"}
+    groups = acls(apart, "mapper", "checks", "failback")
+    assert not {subject for _, subject, _, _ in groups} & {"reverse commit topic", "reverse mapping topic"}
+
+
+@pytest.mark.parametrize("mappings", ["enabled", "disabled"])
+def test_whoever_copies_both_ways_reads_which_marker_the_copies_have(tmp_path: Path, mappings: str) -> None:
+    features = {**_ALL, "offsetMapping": mappings, "bidirectionalReplication": "enabled"}
+    control = {"commit": {"topic": "mine"}, "assignment": {"topic": "claims"}}
+    reverse = {"reverse": {"commitTopic": "theirs"}}
+    of = pipeline(tmp_path, features=features, bidirectional=reverse, coordination=control)
+    wanted = {
+        ("source", "reverse commit topic", "'theirs'", "Read"),
+        ("source", "reverse assignment topic", "'claims'", "Read"),
+    }
+    assert wanted <= acls(of, "replication")
+    assert wanted <= acls(of, *programs_of(of))
+    # It may belong to others, who do not permit it: the start warns of that, and copies.
+    (demanded,) = {need.is_demanded for need in needs(of, "replication") if need.subject.startswith("reverse")}
+    assert not demanded
 
 
 def test_what_others_imply_is_left_out(tmp_path: Path) -> None:

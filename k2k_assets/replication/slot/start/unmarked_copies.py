@@ -20,7 +20,7 @@ from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.copy_settings import all_marked
 from k2k_assets.core.stops.reasons.unmarked_copies import UnmarkedCopies
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.core.words import abbreviate
+from k2k_assets.core.words import ACLS_HINT, abbreviate
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.granted import on_topics
 from k2k_assets.pipeline.sections.bidirectional import Marker
@@ -102,7 +102,7 @@ def _is_readable(topic: str, source: Cluster, unread: Collection[PartitionState]
             "whether %s holds copies that the pipeline back made without the marker is not known, and they would come "
             "back as new records: its commit topic '%s' on the %s %s",
             abbreviate(state.plan.source for state in unread), topic, source,
-            _NO_TOPIC if granted.absent else "may not be read",
+            _NO_TOPIC if granted.absent else f"may not be read; {ACLS_HINT}",
         )  # fmt: skip
     return False
 

@@ -53,7 +53,7 @@ class Pipeline(Section):
     target: TargetSection = Field(description="The cluster that is copied to (required).")
     replication: Stages = Field(
         description="The stages: `- source: ...`, then `- sink: ...` (required), in one pair or several. No topic is "
-        "selected by two pairs."
+        "copied that two pairs select."
     )
     features: Features = Field(default_factory=Features, description="What the pipeline does beyond plain copying.")
     coordination: Coordination = Field(default_factory=Coordination, description="Progress and ownership.")

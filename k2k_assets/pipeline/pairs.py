@@ -1,7 +1,7 @@
 """Several pairs of stages in one pipeline, as one selection and one routing.
 
-A topic belongs to the one pair that selects it. A topic that two pairs select is refused: when the file is loaded if it
-is listed there, else when the source's topics are listed.
+A topic belongs to the one pair that selects it. A topic that two pairs select is refused when the file is loaded if it
+is listed there. Else it has no target topic, and is not copied: which of its targets is meant cannot be told.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ class JoinedRouting(Routing):
         """The target topic of a source topic.
 
         Raises:
-            Refused: Its pair has no target topic for it, or no pair selects it.
+            Refused: Its pair has no target topic for it, no pair selects it, or two do.
         """
+        if twice := selected_twice([pair.selection for pair in self.pairs], source_topic):
+            raise Refused(twice)
         for pair in self.pairs:
             if pair.selection.matches(source_topic):
                 return pair.routing.target_topic(source_topic)
@@ -92,6 +94,22 @@ def joined_routing(pairs: Sequence[Pair]) -> Routing:
     if len(pairs) == 1:
         return pairs[0].routing
     return JoinedRouting(topic=SinkTopic(), partition=pairs[0].routing.partition, pairs=tuple(pairs))
+
+
+def selected_twice(parts: Sequence[TopicSelection], topic: str) -> str:
+    """Says that two pairs select a topic, which, and what to do; empty if at most one does.
+
+    Args:
+        parts: The selections of all pairs.
+        topic: A source topic.
+    """
+    chosen = [f"replication[{2 * n}] ('{part.topic}')" for n, part in enumerate(parts) if part.matches(topic)]
+    if len(chosen) < 2:
+        return ""
+    return (
+        f"the topic '{topic}' is selected twice, by {' and '.join(chosen)}, and is not copied: leave it out of one of "
+        "them ('replication[].source.exclude')"
+    )
 
 
 def _any_of(names: Sequence[str]) -> str:

@@ -62,8 +62,10 @@ replication:
   - sink: { topic: { static: "money" }, partition: producer }
 ```
 
-A topic that two pairs select is refused before anything is copied. Each pair has its own `partition` and `start`. Where
-one sink has `partition: producer`, foreign writers are found in no topic of the pipeline.
+A topic that two pairs select is not copied, and a warning names it and both pairs; if one of them lists it, the file
+is refused. An expression that matches no topic is a warning too, as long as another pair has topics. Each pair has its
+own `partition` and `start`. Where one sink has `partition: producer`, foreign writers are found in no topic of the
+pipeline.
 """
 
 _VARIABLES = """## Variables

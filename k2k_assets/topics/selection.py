@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
+from k2k_assets.pipeline.pairs import selected_twice
 from k2k_assets.topics.names import KAFKA_INTERNAL, left_out, never_selected, selected
 from k2k_assets.topics.others_control_topics import others_control_topics
 
@@ -19,39 +23,64 @@ if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
     from k2k_assets.pipeline.sections.selection import TopicSelection
 
+log = logging.getLogger("k2k.topics")
+
 # The nodes of a cluster learn of a new topic one after the other, within about this time.
 _NODES_LEARN_SECONDS = 0.5
 
 
-def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
+@dataclass(frozen=True, slots=True)
+class SelectedTopics:
     """The source topics that a pipeline selects now.
 
-    Args:
-        pipeline: Its `selection` is one pattern or a list of names.
-        source: The source cluster, which is asked a second time where a listed topic does not exist.
-        partly: Whether listed topics that do not exist are left out, instead of refused.
+    Attributes:
+        topics: Topic to partition count, sorted by name.
+        doubts: What is not copied though the file seems to mean it: patterns that match nothing, and topics that two
+            pairs of stages select.
+    """
 
-    Returns:
-        Topic to partition count, sorted by name; empty only if all listed topics are left out.
+    topics: dict[str, int]
+    doubts: tuple[str, ...] = ()
+
+
+def resolve_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> dict[str, int]:
+    """As `select_topics`; doubts are logged as warnings."""
+    found = select_topics(pipeline, source, partly=partly)
+    for doubt in found.doubts:
+        log.warning("%s", doubt)
+    return found.topics
+
+
+def select_topics(pipeline: Pipeline, source: Cluster, *, partly: bool = False) -> SelectedTopics:
+    """The source topics that a pipeline selects now. One pair of stages does not hold up the others.
+
+    Args:
+        pipeline: Its `selection` is one pattern or a list of names, or that of several pairs of stages.
+        source: The source cluster, which is asked a second time where a listed topic does not exist.
+        partly: Whether listed topics that do not exist are left out, instead of refused, and patterns that match
+            nothing are no doubt. Then there may be no topic at all.
 
     Raises:
-        Refused: A listed topic does not exist, a pattern matches none, or two pairs of stages select one.
+        Refused: A listed topic does not exist, or no topic is selected by one pair alone.
         ClusterUnreachable: The source does not answer.
     """
     existing = source.topics() if partly else _with_new_topics(pipeline, source)
-    names: set[str] = set()
-    for part in pipeline.selection.parts:
+    parts = pipeline.selection.parts
+    found: Counter[str] = Counter()
+    doubts: list[str] = []
+    for part in parts:
         if part.literal is None:
-            found = _matching(pipeline, part, existing, source)
+            names = _matching(pipeline, part, existing, source)
+            if not names and not partly:
+                doubts.append(_without_a_match(pipeline, part, existing, source))
         else:
-            found = existing.keys() & part.literal if partly else _listed(pipeline, part.literal, existing, source)
-        if twice := sorted(names & found):
-            raise Refused(
-                f"the topics {', '.join(twice)} are selected twice: by two sources of the pipeline. Leave them "
-                "out of one ('replication[].source.exclude')."
-            )
-        names |= found
-    return {name: existing[name] for name in sorted(names)}
+            names = existing.keys() & part.literal if partly else _listed(pipeline, part.literal, existing, source)
+        found.update(names)
+    doubts += (selected_twice(parts, name) for name, times in sorted(found.items()) if times > 1)
+    topics = {name: existing[name] for name, times in sorted(found.items()) if times == 1}
+    if not (topics or partly):
+        raise Refused("; ".join(doubts))
+    return SelectedTopics(topics, tuple(doubts))
 
 
 def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str], found: Collection[str]) -> None:
@@ -64,12 +93,14 @@ def ensure_selected(pipeline: Pipeline, source: Cluster, wanted: Collection[str]
         found: The topics that `resolve_topics` found, with `partly` or without.
 
     Raises:
-        Refused: A wanted topic is hidden, does not exist, or is not selected.
+        Refused: A wanted topic is hidden, does not exist, or is not selected by one pair of stages alone.
         ClusterUnreachable: The source does not answer.
     """
     missing = sorted(set(wanted) - set(found))
     if missing:
         refuse(hidden_topics(pipeline, source, [name for name in missing if pipeline.selection.matches(name)]))
+        if twice := next(filter(None, (selected_twice(pipeline.selection.parts, name) for name in missing)), ""):
+            raise Refused(twice)
         raise Refused(f"topics {', '.join(missing)} are not on the source, or not selected by the pipeline")
 
 
@@ -105,6 +136,8 @@ def _unknown(name: str, existing: Collection[str]) -> str:
 def selected_on(pipeline: Pipeline, source: Cluster, names: Collection[str]) -> set[str]:
     """Those of some source topics that a pipeline selects; no expression selects another pipeline's control topics.
 
+    Those that two pairs of stages select are among them: whoever shows them says that they have no target.
+
     Args:
         pipeline: The pipeline.
         source: The source cluster, which is asked about topics that expressions match.
@@ -112,24 +145,30 @@ def selected_on(pipeline: Pipeline, source: Cluster, names: Collection[str]) -> 
     """
     found: set[str] = set()
     for part in pipeline.selection.parts:
-        of_part = selected(pipeline, names, part)
-        found |= of_part if part.literal is not None else of_part - others_control_topics(pipeline, source, of_part)
+        is_list = part.literal is not None
+        found |= selected(pipeline, names, part) if is_list else _matching(pipeline, part, names, source)
     return found
 
 
 def _matching(pipeline: Pipeline, part: TopicSelection, existing: Collection[str], source: Cluster) -> set[str]:
     names = selected(pipeline, existing, part)
-    names -= others_control_topics(pipeline, source, names)
-    if not names:
-        refuse(hidden_topics(pipeline, source))
-        looked_at = len(set(existing) - never_selected(pipeline))
-        internal = sorted(left_out(pipeline, existing))
-        raise Refused(
-            f"no topic of the {source} matches the pattern '{part.pattern}': "
-            f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
-            f"correct 'replication[].source.topic'.{_about_internal(internal)}"
-        )
-    return names
+    return names - others_control_topics(pipeline, source, names)
+
+
+def _without_a_match(pipeline: Pipeline, part: TopicSelection, existing: Collection[str], source: Cluster) -> str:
+    """Says that a pattern matches no topic.
+
+    Raises:
+        Refused: A topic that it matches may be hidden from this client.
+    """
+    refuse(hidden_topics(pipeline, source))
+    looked_at = len(set(existing) - never_selected(pipeline))
+    internal = sorted(left_out(pipeline, existing))
+    return (
+        f"no topic of the {source} matches the pattern '{part.pattern}': "
+        f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
+        f"correct 'replication[].source.topic'.{_about_internal(internal)}"
+    )
 
 
 def _about_internal(names: Sequence[str]) -> str:

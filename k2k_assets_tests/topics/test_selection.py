@@ -10,7 +10,8 @@ import pytest
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.cluster import Cluster, SeenConfigs
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.pipeline import Pipeline
+from k2k_assets.topics.selection import ensure_selected, resolve_topics, select_topics, selected_on
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 INTERNAL = {
@@ -125,3 +126,56 @@ def test_unknown_topics_of_a_list_are_all_named_with_the_nearest(tmp_path: Path)
 def test_kafkas_own_topic_in_a_list_is_refused_as_such(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="'__consumer_offsets' is Kafka's own"):
         resolve(tmp_path, ["__consumer_offsets"])
+
+
+def several(tmp_path: Path, *selections: str | list[str]) -> Pipeline:
+    """A pipeline with a pair of stages for each selection."""
+    sink = {"sink": {"topic": "source", "partition": "source"}}
+    stages = [stage for selection in selections for stage in ({"source": {"topic": selection}}, sink)]
+    return make_pipeline(tmp_path, "source:9092", "target:9092", ".*", replication=stages)
+
+
+def played(*topics: str) -> Cluster:
+    return cast(Cluster, PlayedCluster(dict.fromkeys(topics, 1)))
+
+
+@pytest.mark.parametrize("partly", [True, False])
+def test_a_pattern_without_a_match_does_not_hold_up_other_pairs(
+    tmp_path: Path, partly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline, source = several(tmp_path, r"orders\..*", "payments"), played("payments")
+    assert resolve_topics(pipeline, source, partly=partly) == {"payments": 1}
+    said = [line for line in caplog.messages if r"matches the pattern 'orders\..*': 1 topic looked at" in line]
+    assert len(said) == (0 if partly else 1), "whoever asks for some topics is not told of others"
+
+
+@pytest.mark.parametrize("partly", [True, False])
+def test_a_topic_that_two_pairs_select_is_left_out_with_a_warning(
+    tmp_path: Path, partly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = several(tmp_path, r"orders\..*", r".*payments.*", ["refunds"])
+    source = played("orders.a", "orders.payments", "payments", "refunds")
+    assert list(resolve_topics(pipeline, source, partly=partly)) == ["orders.a", "payments", "refunds"]
+    assert caplog.messages == [
+        r"the topic 'orders.payments' is selected twice, by replication[0] ('orders\..*') and replication[2] "
+        "('.*payments.*'), and is not copied: leave it out of one of them ('replication[].source.exclude')"
+    ]
+    # It is shown, and has no target.
+    assert "orders.payments" in selected_on(pipeline, source, source.topics())
+    assert pipeline.routing.target_if_any("orders.payments") is None
+    with pytest.raises(Refused, match=r"^the topic 'orders.payments' is selected twice"):
+        ensure_selected(pipeline, source, ["orders.a", "orders.payments"], ["orders.a"])
+
+
+def test_a_start_is_refused_only_if_no_pair_has_a_topic(tmp_path: Path) -> None:
+    pipeline, source = several(tmp_path, "a.*", ".*b", "c"), played("ab")
+    with pytest.raises(Refused, match=r"the pattern 'c': .*; the topic 'ab' is selected twice"):
+        resolve_topics(pipeline, source)
+    assert select_topics(pipeline, source, partly=True).topics == {}
+
+
+def test_a_listed_topic_that_does_not_exist_is_refused_beside_other_pairs(tmp_path: Path) -> None:
+    pipeline, source = several(tmp_path, "a.*", ["b"]), played("a1")
+    with pytest.raises(Refused, match="'b' does not exist"):
+        resolve_topics(pipeline, source)
+    assert resolve_topics(pipeline, source, partly=True) == {"a1": 1}

@@ -19,7 +19,7 @@ from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.dead_letters import missing_dead_letter_topics
 from k2k_assets.topics.names import left_out
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.topics.selection import select_topics
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
 from k2k_assets.transport.factory import obstacles_to_batches, tries_batches
 
@@ -94,7 +94,8 @@ def transport_line(pipeline: Pipeline) -> str:
 def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> dict[str, int] | None:
     """Selection and offsets of the source."""
     try:
-        topics = resolve_topics(pipeline, source)
+        found = select_topics(pipeline, source)
+        topics = found.topics
         partitions = [TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)]
         source.offsets(partitions, "stable")
     except K2KError as fault:
@@ -103,6 +104,7 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
     report.lines.append(f"selected: {plural(len(topics), 'topic')}, {plural(len(partitions), 'partition')}")
     if internal := sorted(left_out(pipeline, source.topics())):
         report.lines.append(f"not selected, because internal: {', '.join(internal)}")
+    report.lines += [f"warning: {doubt}" for doubt in found.doubts]
     return topics
 
 

@@ -12,7 +12,7 @@ from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.planning import ClusterSnapshot, prepare
-from k2k_assets.topics.selection import resolve_topics
+from k2k_assets.topics.selection import select_topics
 
 log = logging.getLogger("k2k.replication")
 
@@ -46,6 +46,7 @@ class NewTopics:
         self._interval = pipeline.sync.metadata_interval.total_seconds()
         self._next = clock() + self._interval
         self._said = ""
+        self._doubts: tuple[str, ...] = ()
         self._last_tried = ""
 
     def refresh(self, snapshot: ClusterSnapshot) -> ClusterSnapshot | None:
@@ -71,11 +72,12 @@ class NewTopics:
 
     def _new(self, snapshot: ClusterSnapshot) -> dict[str, str]:
         """Topics that are new or have new partitions, each with a text for the log."""
-        found = resolve_topics(self._pipeline, self._clusters[0], partly=True)
+        found = select_topics(self._pipeline, self._clusters[0], partly=True)
+        self._warn(found.doubts)
         known = {topic: count for topic, (_, count) in snapshot.topics.items()}
         return {
             topic: f"{topic} ({f'{known[topic]} to ' if topic in known else ''}{plural(count, 'partition')})"
-            for topic, count in found.items()
+            for topic, count in found.topics.items()
             if count > known.get(topic, 0) and (self._only is None or topic in self._only)
         }
 
@@ -101,6 +103,13 @@ class NewTopics:
                 break
         self._say("; ".join(refused))
         return None if found is snapshot else found
+
+    def _warn(self, doubts: tuple[str, ...]) -> None:
+        """Logs doubts that are not those of the last time."""
+        for doubt in doubts:
+            if doubt not in self._doubts:
+                log.warning("%s", doubt)
+        self._doubts = doubts
 
     def _say(self, words: str) -> None:
         """Logs an error, unless it is the same as last time."""

@@ -16,6 +16,7 @@ from k2k_assets.replication.driver import new_topics as module
 from k2k_assets.replication.driver.new_topics import NewTopics
 from k2k_assets.replication.driver.planning import ClusterSnapshot
 from k2k_assets.replication.plan import ControlPartitions
+from k2k_assets.topics.selection import SelectedTopics
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 KNOWN = ClusterSnapshot("c", {}, {}, {}, ControlPartitions(1, 6, "commits"), 1_000_000, True)
@@ -30,7 +31,9 @@ class Harness:
         self.unreachable: set[str] = set()
         self.tried: list[tuple[str, ...]] = []
         monkeypatch.setattr(module, "prepare", self._prepare)
-        monkeypatch.setattr(module, "resolve_topics", lambda *_, **__: dict.fromkeys(topics, 1))
+        self.doubts: tuple[str, ...] = ()
+        selected = dict.fromkeys(topics, 1)
+        monkeypatch.setattr(module, "select_topics", lambda *_, **__: SelectedTopics(selected, self.doubts))
         monkeypatch.setattr("k2k_assets.core.deadline.time", SimpleNamespace(monotonic=lambda: self.now))
         cluster: Any = SimpleNamespace(renew_if_disturbed=lambda: None)
         pipeline = make_pipeline(directory, "a:1", "b:1", "new-.*")
@@ -85,3 +88,17 @@ def test_what_was_begun_stays_when_a_cluster_goes(tmp_path: Path, monkeypatch: p
     one_by_one = harness._prepare
     monkeypatch.setattr(module, "prepare", lambda *args: (prepare if len(args[3]) > 1 else one_by_one)(*args))
     assert harness.look() == {"new-a"}
+
+
+def test_a_topic_that_is_left_out_is_told_once_and_holds_up_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = Harness(tmp_path, monkeypatch, ["new-a"])
+    harness.doubts = ("new-b is selected twice",)
+    assert [harness.look(), harness.look()] == [{"new-a"}, {"new-a"}]
+    assert caplog.text.count("new-b is selected twice") == 1
+    harness.doubts = ()
+    harness.look()
+    harness.doubts = ("new-b is selected twice",)
+    harness.look()
+    assert caplog.text.count("new-b is selected twice") == 2

@@ -117,15 +117,25 @@ def number(record: ReadRecord) -> int:
     return int((record.value or b"").rpartition(b"-")[2])
 
 
-def test_a_topic_that_two_patterns_select_is_refused_before_anything_is_copied(
-    clusters: KafkaSandbox, tmp_path: Path
+def test_a_topic_that_two_patterns_select_is_not_copied_and_holds_up_no_others(
+    clusters: KafkaSandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
-    topic = create_topic(source, unique("twice"))
-    produce(source, topic, [b"x"])
+    twice = create_topic(source, unique("twice"))
+    once = create_topic(source, f"{twice[:-1]}-once")
+    for topic in (twice, once):
+        produce(source, topic, [b"x"])
     sink = {"sink": {"topic": "source", "partition": "source"}}
-    stages = [{"source": {"topic": f"{topic}.*"}}, sink, {"source": {"topic": f"{topic[:-1]}.*"}}, sink]
+    patterns = (f"{twice}.*", f"{twice[:-1]}.*", f"{unique('absent')}.*")
+    stages = [stage for pattern in patterns for stage in ({"source": {"topic": pattern}}, sink)]
     pipeline = make_pipeline(tmp_path, source, target, ".*", replication=stages)
-    with pytest.raises(Refused, match=f"the topics {topic} are selected twice: by two sources of the pipeline"):
-        copy(pipeline)
-    assert read_all(target, topic) == []
+    assert copy(pipeline).stopped == {}
+    assert [record.value for record in read_all(target, once)] == [b"x"]
+    assert twice not in topics(target)
+    assert f"the topic '{twice}' is selected twice" in caplog.text
+    assert f"matches the pattern '{patterns[2]}'" in caplog.text
+
+    # Some topics are asked for, as by Dagster, and by `k2k-tool set`.
+    assert copy(pipeline, topics=[once]).stopped == {}
+    with pytest.raises(Refused, match=f"the topic '{twice}' is selected twice"):
+        copy(pipeline, topics=[twice])

@@ -91,8 +91,14 @@ class NoTargetTopic(StopReason, code="no-target-topic"):
     """
 
     title = "the routing names no target for the topic"
-    meaning = "`staticMapping` has no entry for the topic, or the name that the routing makes is no legal topic name."
-    advice = "Add an entry to `replication.sink.topic.staticMapping`, or select fewer topics."
+    meaning = (
+        "`staticMapping` has no entry for the topic, the name that the routing makes is no legal topic name, or two "
+        "pairs of stages select the topic."
+    )
+    advice = (
+        "Add an entry to `replication.sink.topic.staticMapping`, or select fewer topics: "
+        "`replication[].source.exclude` leaves one out of a pair."
+    )
 
     words: str
 

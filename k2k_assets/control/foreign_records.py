@@ -6,7 +6,7 @@ names, whose records only K2K can read.
 
 from __future__ import annotations
 
-import json
+from k2k_assets.core import json_codec
 
 _OWN = ("group", "kind")
 
@@ -14,10 +14,10 @@ _OWN = ("group", "kind")
 def is_foreign(key: bytes | None) -> bool:
     """Whether a key is not of the form that all records of k2k's control topics have."""
     try:
-        document = json.loads(key or b"")
+        document = json_codec.decode(key, "key")
     except ValueError:
         return True
-    return not (isinstance(document, dict) and any(name in document for name in _OWN))
+    return not any(name in document for name in _OWN)
 
 
 def foreign_hint(key: bytes | None, topic: str, setting: str) -> str:

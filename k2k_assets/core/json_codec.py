@@ -27,7 +27,7 @@ def decode(data: bytes | None, what: str) -> dict[str, Any]:
         raise ValueError(f"{what}: has no value")
     try:
         document = json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{what}: is not JSON ({error})") from None
     if not isinstance(document, dict):
         raise ValueError(f"{what}: is not a JSON object")

@@ -132,7 +132,7 @@ def _decode(kind: type[S], data: bytes | None, where: str, newest: int | None = 
         if newest is not None:  # fields that do not fit may belong to a newer version: then the error says so
             _ensure_known(json_codec.decode(data, where).get("version"), newest, where)
         raise _wrong(where, error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{where}: is not JSON ({error})") from None
 
 

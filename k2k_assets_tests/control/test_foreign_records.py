@@ -17,7 +17,9 @@ from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
-@pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00\x00\x07Hgroup", b"text", b"17", b"[]", b'{"offset":3}'])
+@pytest.mark.parametrize(
+    "key", [None, b"", b"\x00\x00\x00\x00\x07Hgroup", b"text", b"17", b"[]", b'{"offset":3}', b"[" * 100_000]
+)
 def test_foreign_keys(key: bytes | None) -> None:
     """Keys that no release of ours has written."""
     assert is_foreign(key)

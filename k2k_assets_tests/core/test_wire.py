@@ -107,6 +107,7 @@ def test_an_older_version_is_read() -> None:
         (b"\x00\x01", "is not JSON"),
         (b"\xff\xfe{\x00}\x00", "is not JSON"),  # UTF-16: nobody of ours ever wrote it
         (b'{"version":1,"position":7}}', "is not JSON"),
+        (b'{"version":1,"of a newer release":' + b'{"a":' * 100_000, "is not JSON"),
         (b'{"version":1,"position":7,"reason":"\xed\xa0\xbd"}', "is not JSON"),  # half a letter
         (b"[]", "is not a JSON object"),
         (b"7", "is not a JSON object"),

@@ -73,7 +73,7 @@ class SeenConfigs(NamedTuple):
         hidden: Those whose configs the principal may not see.
     """
 
-    configs: dict[str, dict[str, str]]
+    configs: dict[str, dict[str, ConfigValue]]
     hidden: set[str]
 
 
@@ -243,7 +243,7 @@ class Cluster(ClusterOffsets):
             if found is _HIDDEN:
                 seen.hidden.add(name)
             elif found is not None:
-                seen.configs[name] = {key: each.value for key, each in found.items()}
+                seen.configs[name] = found
         return seen
 
     def _asked_for_configs(self, names: Collection[str]) -> dict[str, Future[Any]]:

@@ -1,13 +1,15 @@
 """Recognises the control topics of other pipelines on a source cluster, whatever their names: they are no data.
 
 A source is often the target of another pipeline, whose control topics may have names of their own. They are recognised
-by two signs: settings that k2k gives its control topics (the broker's timestamps, unlimited retention), which is asked
-for all new topics at once; and the key of the first record of those few topics that have them.
+by two signs. Settings of the topic itself, which are asked for of all new topics at once: the brokers' timestamps, and
+one more of those that k2k gives its control topics. A pipeline file may say otherwise of the rest
+(`topicCreation.control`), and few other topics have both. And the key of the first record, which is read of these few.
 
 | the source says of a topic | it is |
 | --- | --- |
 | it has other settings | data |
-| it has the settings of a control topic, and no record yet | left out until a record says what it is |
+| it has two of the settings, and no record | data until the next look |
+| it has all settings of a control topic but for its retention, and no record | left out until one says what it is |
 | it does not exist: it was deleted or created a moment ago | left out until the next look |
 | this client may not see its settings | data, for nothing will ever say more |
 
@@ -18,24 +20,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from enum import Enum, auto
 
 from k2k_assets.core import json_codec
 from k2k_assets.core.errors import ClusterUnreachable, K2KError
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, ConfigValue
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.pipeline import Pipeline
 
 log = logging.getLogger("k2k.topics")
 
-_SIGNS = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
-# With one of these it is a control topic for sure, as k2k creates them: compacted ones, and the mapping topic.
+_TIMESTAMPS = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
-_WHOLE = (_COMPACTED, {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)})
+_MAPPINGS = {"cleanup.policy": "delete", "max.message.bytes": str(8 * 1024 * 1024)}
+_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+# With the timestamps and one of these, each set on the topic itself, it may be a control topic.
+_SIGNS = {key: value for key, value in {**_COMPACTED, **_MAPPINGS, **_FOR_EVER}.items() if key != "cleanup.policy"}
 _KINDS = frozenset(
     {"instance", "claim", "beat", "run-beat", "stop", "start", "settings", "pause", "mapper", "mapper-beat", "stopped"}
 )
+# What a record is of. Those of mappers of older releases have no group.
+_OWNERS = (frozenset({"group"}), frozenset({"pipeline", "mapper"}))
+_OF_PARTITION = frozenset({"group", "topic", "partition"})
 # Where the first records of a log are looked for: a compacted one has gaps.
 _FIRST = 1_000_000
 
@@ -66,30 +74,47 @@ def others_control_topics(pipeline: Pipeline, source: Cluster, names: Collection
     except K2KError as error:
         log.debug("whether there are control topics of other pipelines is not known: %s", error)
         return found
-    for name in set(unknown) - seen.hidden:
-        verdict = _verdict(pipeline, source, name, seen.configs[name]) if name in seen.configs else None
-        if verdict is not None:
-            _known[servers, name] = verdict
-        if verdict is not False:
-            found.add(name)
-    if fresh := found.intersection(unknown):
-        log.info("left out, as control topics of other pipelines or not known yet: %s", ", ".join(sorted(fresh)))
-    return found
+    verdicts = {name: _verdict(pipeline, source, name, seen.configs.get(name)) for name in set(unknown) - seen.hidden}
+    sure = {name: verdict for name, verdict in verdicts.items() if verdict in (_Verdict.DATA, _Verdict.CONTROL)}
+    _known.update({(servers, name): verdict is _Verdict.CONTROL for name, verdict in sure.items()})
+    if control := sorted(name for name, verdict in sure.items() if verdict is _Verdict.CONTROL):
+        log.warning(
+            "left out, as control topics of other pipelines by the keys of their first records: %s. A list of names "
+            "copies what it names", ", ".join(control),
+        )  # fmt: skip
+    if untold := sorted(name for name, verdict in verdicts.items() if verdict is _Verdict.UNTOLD):
+        log.info("left out until more is known, perhaps control topics of other pipelines: %s", ", ".join(untold))
+    return found.union(control, untold)
 
 
-def _verdict(pipeline: Pipeline, source: Cluster, name: str, config: Mapping[str, str]) -> bool | None:
-    """Whether a topic is a control topic; None: it looks like one, and has no record yet."""
-    if any(config.get(key) != value for key, value in _SIGNS.items()):
-        return False
-    is_whole = any(all(config.get(key) == value for key, value in whole.items()) for whole in _WHOLE)
+class _Verdict(Enum):
+    """What a topic is: data, a control topic, or more than the source tells now."""
+
+    DATA = auto()
+    CONTROL = auto()
+    EMPTY = auto()
+    UNTOLD = auto()
+
+
+def _verdict(pipeline: Pipeline, source: Cluster, name: str, config: Mapping[str, ConfigValue] | None) -> _Verdict:
+    if config is None:
+        return _Verdict.UNTOLD
+    own = {key: each.value for key, each in config.items() if each.is_changed}
+    if not (_has(own, _TIMESTAMPS) and any(own.get(key) == value for key, value in _SIGNS.items())):
+        return _Verdict.DATA
+    is_whole = _has(own, _COMPACTED) or _has(own, _MAPPINGS)
     try:
         key = _first_key(pipeline, source, name)
     except K2KError as error:
         log.debug("the first record of %s cannot be read: %s", name, error)
-        return None if is_whole else False
+        return _Verdict.UNTOLD if is_whole else _Verdict.DATA
     if key is None:
-        return None if is_whole else False
-    return is_control_key(key, any_kind=is_whole)
+        return _Verdict.UNTOLD if is_whole else _Verdict.EMPTY
+    return _Verdict.CONTROL if is_control_key(key, any_kind=is_whole) else _Verdict.DATA
+
+
+def _has(config: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(config.get(key) == value for key, value in wanted.items())
 
 
 def may_hold_commits(config: Mapping[str, str]) -> bool:
@@ -98,7 +123,7 @@ def may_hold_commits(config: Mapping[str, str]) -> bool:
     Args:
         config: All its settings.
     """
-    return all(config.get(key) == value for key, value in {**_SIGNS, **_COMPACTED}.items())
+    return _has(config, {**_TIMESTAMPS, **_COMPACTED})
 
 
 def is_control_key(key: bytes, any_kind: bool = False) -> bool:
@@ -113,8 +138,9 @@ def is_control_key(key: bytes, any_kind: bool = False) -> bool:
     except ValueError:
         return False
     if "kind" in document:
-        return str(document["kind"]) in _KINDS or (any_kind and "group" in document)
-    return {"group", "topic", "partition"} <= document.keys()
+        is_owned = any(owner <= document.keys() for owner in _OWNERS)
+        return is_owned and (any_kind or str(document["kind"]) in _KINDS)
+    return document.keys() - {"cluster"} == _OF_PARTITION
 
 
 def _first_key(pipeline: Pipeline, source: Cluster, name: str) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -163,15 +163,17 @@ def _without_a_match(pipeline: Pipeline, part: TopicSelection, existing: Collect
     """
     refuse(hidden_topics(pipeline, source))
     looked_at = len(set(existing) - never_selected(pipeline))
-    internal = sorted(left_out(pipeline, existing))
+    internal = _left_out("internal topics", left_out(pipeline, existing))
+    others = _left_out("control topics of other pipelines", selected(pipeline, existing, part))
     return (
         f"no topic of the {source} matches the pattern '{part.pattern}': "
         f"{plural(looked_at, 'topic')} looked at. The pattern must match the whole name; "
-        f"correct 'replication[].source.topic'.{_about_internal(internal)}"
+        f"correct 'replication[].source.topic'.{internal}{others}"
     )
 
 
-def _about_internal(names: Sequence[str]) -> str:
+def _left_out(what: str, names: Collection[str]) -> str:
     if not names:
         return ""
-    return f" It leaves internal topics out ({', '.join(names[:3])}{', ...' * (len(names) > 3)}): list them by name."
+    first = ", ".join(sorted(names)[:3])
+    return f" It leaves {what} out ({first}{', ...' * (len(names) > 3)}): list them by name."

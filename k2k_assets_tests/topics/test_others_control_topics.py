@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -24,13 +27,14 @@ from k2k_assets.control.stop_notes import note_key
 from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import discover
-from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.kafka.cluster import Cluster, ConfigValue, SeenConfigs
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.topics import others_control_topics as module
 from k2k_assets.topics.others_control_topics import is_control_key, others_control_topics
 from k2k_assets.topics.selection import resolve_topics
-from k2k_assets_tests.control.test_golden_bytes import COMMIT
+from k2k_assets_tests.control.test_golden_bytes import COMMIT, GOLDEN
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -65,7 +69,8 @@ def test_the_keys_above_are_those_of_all_kinds() -> None:
         mapper_claims.HEARTBEAT_KIND,
     }
     assert len(kinds) >= 10
-    assert [kind for kind in sorted(kinds) if not is_control_key(json.dumps({"kind": kind}).encode())] == []
+    keys = {kind: json.dumps({"kind": kind, "group": "g"}).encode() for kind in sorted(kinds)}
+    assert [kind for kind, key in keys.items() if not is_control_key(key)] == []
 
 
 def test_a_kind_of_a_newer_release_is_known_by_the_settings_of_its_topic() -> None:
@@ -74,9 +79,19 @@ def test_a_kind_of_a_newer_release_is_known_by_the_settings_of_its_topic() -> No
     assert not is_control_key(b'{"kind":"order"}', any_kind=True)
 
 
+@pytest.mark.parametrize("name", [name for name in GOLDEN if "key" in name])
+def test_the_keys_that_releases_have_written(name: str) -> None:
+    assert is_control_key(GOLDEN[name][1])
+
+
 @pytest.mark.parametrize(
-    "key", [b"", b"17", b"\x00\x01", b"null", b"[]", b'{"id":1}', b'{"kind":"order"}', b'{"kind":{}}', b"{"]
-)
+    "key",
+    [
+        b"", b"17", b"\x00\x01", b"null", b"[]", b'{"id":1}', b'{"kind":"order"}', b'{"kind":{}}', b"{",
+        b'{"kind":"start","order":7}', b'{"kind":"stop","pipeline":"north"}', b'{"kind":{},"group":"g"}',
+        b'{"group":"g","topic":"t","partition":0,"customer":7}', b"[" * 100_000, b'{"a":' * 100_000,
+    ],
+)  # fmt: skip
 def test_keys_of_data(key: bytes) -> None:
     assert not is_control_key(key)
 
@@ -86,6 +101,93 @@ def _resolved(pipeline: Pipeline) -> set[str]:
         found = set(resolve_topics(pipeline, source))
         assert set(discover(pipeline, source, target).topics) == found
     return found
+
+
+CREATED_AS_IN_THE_SAMPLE = {"offsetMapping": {"config": {"retention.ms": "604800000"}}}
+"""What K2K's sample says of the mapping topic."""
+
+OVERLAID: list[dict[str, Any]] = [
+    {},
+    CREATED_AS_IN_THE_SAMPLE,
+    {"common": {"config": {"retention.ms": "604800000", "segment.bytes": "1000000", "max.message.bytes": "9000000"}}},
+]
+
+
+class PlayedSource:
+    """A source whose topics have settings of their own, each set on the topic itself unless they are defaults."""
+
+    def __init__(self, topics: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]) -> None:
+        self._configs = {
+            name: {
+                **{key: ConfigValue(value, is_changed=False) for key, value in defaults.items()},
+                **{key: ConfigValue(value, is_changed=True) for key, value in config.items()},
+            }
+            for name, config in topics.items()
+        }
+
+    def seen_configs(self, names: Collection[str]) -> SeenConfigs:
+        return SeenConfigs({name: self._configs[name] for name in names}, set())
+
+
+def _others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    topics: Mapping[str, Mapping[str, str]],
+    keys: Mapping[str, bytes],
+    defaults: Mapping[str, str] | None = None,
+) -> tuple[set[str], list[str]]:
+    """Which topics are left out, and of which the first record was read."""
+    read: list[str] = []
+
+    def first_key(_pipeline: Pipeline, _source: Cluster, name: str) -> bytes | None:
+        read.append(name)
+        return keys.get(name)
+
+    monkeypatch.setattr(module, "_first_key", first_key)
+    monkeypatch.setattr(module, "_known", {})
+    pipeline = make_pipeline(tmp_path, "s:1", "t:1", ".*")
+    source = cast(Cluster, PlayedSource(topics, defaults or {}))
+    found = others_control_topics(pipeline, source, topics)
+    assert others_control_topics(pipeline, source, topics) == found
+    return found, read
+
+
+@pytest.mark.parametrize("created", OVERLAID, ids=["as they are", "as K2K's sample says", "all of one's own"])
+def test_control_topics_are_known_whatever_a_file_says_of_their_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    features = {"offsetMapping": "enabled"}
+    other = make_pipeline(tmp_path, "s:1", "t:1", ["a"], features=features, topicCreation={"control": created})
+    topics = {name: topic.config for name, topic in control_topics(other).items()}
+    keys = dict.fromkeys(topics, COMMIT.key_bytes())
+    assert _others(tmp_path, monkeypatch, topics, keys)[0] == topics.keys()
+    (warned,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert all(name in warned for name in topics)
+
+
+@pytest.mark.parametrize("created", OVERLAID[:2], ids=["as they are", "as K2K's sample says"])
+def test_those_that_have_no_record_yet_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: dict[str, Any]
+) -> None:
+    features = {"offsetMapping": "enabled"}
+    other = make_pipeline(tmp_path, "s:1", "t:1", ["a"], features=features, topicCreation={"control": created})
+    topics = {name: topic.config for name, topic in control_topics(other).items()}
+    assert _others(tmp_path, monkeypatch, topics, {})[0] == topics.keys()
+
+
+def test_few_first_records_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of topics whose timestamps are the brokers', or which are kept for ever, none is read."""
+    by_brokers = {"message.timestamp.type": "LogAppendTime"}
+    topics: dict[str, dict[str, str]] = {
+        "plain": {},
+        "by-brokers": by_brokers,
+        "kept": {"retention.ms": "-1"},
+        "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"},
+        "both": {**by_brokers, "retention.ms": "-1"},
+    }
+    keys = dict.fromkeys(topics, b'{"kind":"start","order":7}')
+    defaults = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime", "max.message.bytes": "8388608"}
+    assert _others(tmp_path, monkeypatch, topics, keys, defaults) == (set(), ["both"])
 
 
 @pytest.mark.integration

@@ -18,8 +18,8 @@ from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.dead_letters import missing_dead_letter_topics
-from k2k_assets.topics.names import left_out
-from k2k_assets.topics.selection import select_topics
+from k2k_assets.topics.names import left_out, selected
+from k2k_assets.topics.selection import select_topics, selected_on
 from k2k_assets.topics.target_topics import TargetPlan, plan_target_topics, wanted_topics
 from k2k_assets.transport.factory import obstacles_to_batches, tries_batches
 
@@ -102,8 +102,11 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
         report.faults.append(str(fault))
         return None
     report.lines.append(f"selected: {plural(len(topics), 'topic')}, {plural(len(partitions), 'partition')}")
-    if internal := sorted(left_out(pipeline, source.topics())):
+    existing = source.topics()
+    if internal := sorted(left_out(pipeline, existing)):
         report.lines.append(f"not selected, because internal: {', '.join(internal)}")
+    if others := sorted(selected(pipeline, existing) - selected_on(pipeline, source, existing)):
+        report.lines.append(f"not selected, as control topics of other pipelines: {', '.join(others)}")
     report.lines += [f"warning: {doubt}" for doubt in found.doubts]
     return topics
 

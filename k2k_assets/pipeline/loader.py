@@ -24,7 +24,7 @@ from k2k_assets.pipeline.model import Pipeline
 from k2k_assets.pipeline.parsing import known_keys, schema
 from k2k_assets.pipeline.parsing.document import MAX_BYTES, Node, parse_document
 from k2k_assets.pipeline.parsing.merge import filled, merge
-from k2k_assets.pipeline.parsing.old_spellings import modernized
+from k2k_assets.pipeline.parsing.old_spellings import modernized, sides_of_01
 from k2k_assets.pipeline.parsing.problems import DocumentError, Path, Problem, describe, fail
 from k2k_assets.pipeline.parsing.redaction import redacting
 from k2k_assets.pipeline.parsing.schema import problem_at, problems_of
@@ -98,7 +98,8 @@ class _Read:
 
 
 def _of(documents: Sequence[Node]) -> _Read:
-    found = [modernized(document) for document in documents]
+    of_01 = set[str]().union(*map(sides_of_01, documents))
+    found = [modernized(document, of_01) for document in documents]
     warnings = tuple(line for one in found for line in one.warnings())
     problems = tuple(problem for one in found for problem in one.problems)
     return _Read(reduce(merge, (one.root for one in found)), warnings, problems)

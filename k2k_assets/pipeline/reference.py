@@ -227,7 +227,7 @@ def _other_keys() -> Iterator[str]:
         "Spellings of older releases of K2K are accepted with a warning that shows today's; `k2k migrate -f FILE` "
         "prints the file with today's spellings. A file of K2K 0.1 has no `common`: there the connection settings "
         "(`security.*`, `ssl.*`, `sasl.*`) of the source's `consumer` and the target's `producer` apply to all clients "
-        "of their side.\n"
+        "of their side, in each of several files if one of them is of K2K 0.1.\n"
     )
     yield table(("older", "today"), _older_spellings())
 

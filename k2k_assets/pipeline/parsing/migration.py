@@ -14,7 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline.parsing.document import Node, parse_document
-from k2k_assets.pipeline.parsing.old_spellings import Change, modernized
+from k2k_assets.pipeline.parsing.old_spellings import Change, modernized, sides_of_01
 from k2k_assets.pipeline.parsing.problems import DocumentError, Path, Problem, fail
 from k2k_assets.pipeline.parsing.round_trip import round_trip
 from k2k_assets.pipeline.parsing.substitution import Template, substitute
@@ -53,7 +53,8 @@ def migrated(text: str, file: str) -> Migration:
         PipelineFileError: An older spelling cannot be understood, or the text cannot be rewritten.
     """
     template = substitute(text, file, keep=True)
-    found = modernized(parse_document(template, file))
+    root = parse_document(template, file)
+    found = modernized(root, sides_of_01(root))
     if found.problems:
         raise fail(found.problems)
     if not found.changes:

@@ -1,12 +1,13 @@
 """Replaces spellings of older releases of K2K by today's, with warnings; so files of K2K 0.1 work.
 
-`modernized` works on one file, before files are merged, so that each file may use its own spellings. A `Change` says
+`modernized` works on one file, before files are merged, so that each file may use its own spellings. Only what K2K 0.1
+means by the connection settings of a client holds for all files, if one of them is of that release. A `Change` says
 from where to where a key moves, and `k2k migrate` makes the same changes in the file's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from k2k_assets.pipeline.parsing.document import Node
@@ -104,17 +105,26 @@ class Modernized:
         yield from dict.fromkeys(str(change) for change in self.changes if change.told)
 
 
-def modernized(root: Node) -> Modernized:
-    """One file in today's spellings; a file without older ones stays as it is."""
+def sides_of_01(root: Node) -> set[str]:
+    """The sides of which a file speaks as K2K 0.1 does."""
+    return {side for side in _CLIENT_OF_01 if _find(root, (side, "kafka", "connection"))}
+
+
+def modernized(root: Node, of_01: Collection[str]) -> Modernized:
+    """One file in today's spellings; a file without older ones stays as it is.
+
+    Args:
+        root: The document.
+        of_01: The sides of which one of the pipeline's files speaks as K2K 0.1 does (`sides_of_01`).
+    """
     work = Modernized(root, [], [])
-    is_01 = {side for side in _CLIENT_OF_01 if _find(root, (side, "kafka", "connection"))}
     for old in WITHOUT_EFFECT:
         _take_out(work, old, f"no effect: {WITHOUT_EFFECT[old]}; take it out")
     for old, new in MOVED.items():
         _move(work, old, new, f"an older spelling; write {format_path(new)}")
     for wrapper in _WRAPPERS:
         _unwrap(work, wrapper)
-    for side in sorted(is_01):
+    for side in sorted(of_01):
         _share_who_connects(work, side)
     _name_progress(work)
     _merge_static_mappings(work)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.parsing.document import parse_document
-from k2k_assets.pipeline.parsing.old_spellings import modernized
+from k2k_assets.pipeline.parsing.old_spellings import modernized, sides_of_01
 from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
 
 OF_0_1 = """\
@@ -72,6 +73,19 @@ def test_a_whole_file_of_k2k_0_1(tmp_path: Path) -> None:
     assert pipeline.source.registry is not None
     assert pipeline.source.registry.config == {"schema.registry.url": "http://registry:8081"}
     assert pipeline.schema_mapping.supported_types == ("AVRO",)
+
+
+@pytest.mark.parametrize("secrets_first", [False, True])
+def test_a_file_of_secrets_beside_one_of_k2k_0_1_speaks_of_all_clients_too(tmp_path: Path, secrets_first: bool) -> None:
+    base, secrets = tmp_path / "base.yaml", tmp_path / "secrets.yaml"
+    who = '"group.id": "demo.consumer"\n      "sasl.mechanism": PLAIN\n      "sasl.username": me'
+    base.write_text(OF_0_1.replace('"group.id": "demo.consumer"', who).replace('"SSL"', '"SASL_SSL"'))
+    secrets.write_text('source: { kafka: { consumer: { sasl.password: "pw" } } }\n')
+    pipeline = load_pipeline([secrets, base] if secrets_first else [base, secrets])
+    admin = pipeline.client_properties("source", "admin")
+    assert [admin[f"sasl.{key}"] for key in ("mechanism", "username", "password")] == ["PLAIN", "me", "pw"]
+    told = f'{secrets}:1:32: source.kafka.consumer."sasl.password": in a file of K2K 0.1 it applies to all clients'
+    assert [line for line in pipeline.warnings if line.startswith(told)] != []
 
 
 def test_each_old_spelling_is_told_once_with_place_and_new_form(tmp_path: Path) -> None:
@@ -209,7 +223,7 @@ def test_anchors_that_share_a_section_are_both_understood(tmp_path: Path) -> Non
 
 def test_a_file_of_today_stays_as_it_is() -> None:
     root = parse_document(TUTORIAL, "f.yaml")
-    found = modernized(root)
+    found = modernized(root, sides_of_01(root))
     assert found.root is root
     assert not found.changes
     assert not found.problems

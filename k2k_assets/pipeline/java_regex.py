@@ -45,8 +45,9 @@ class RegexError(ValueError):
         self.position = position
 
 
-# A usual expression takes microseconds; one like `(a|a)*[bc]` could take years.
-_LONGEST_SECONDS = 0.2
+# A usual expression takes microseconds; one like `(a|a)*[bc]` could take years. It is the processor time of all threads
+# of the process: far more than any usual match takes, though others work meanwhile.
+_LONGEST_SECONDS = 1.0
 
 
 class JavaPattern:

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.errors import PipelineFileError
+from k2k_assets.core.stops.reasons.expressions import MatchTooSlow
 from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline import java_regex
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.stages import stages_of
@@ -227,6 +229,35 @@ def test_a_record_for_which_the_rule_fails(
     transforms({"filter": {"value": "a", "equals": 1}, **policy}).apply(made)
     assert made.left_out == [name and f"transform[0].{name}" for name in left_out]
     assert (made.stopped[0] if made.stopped else None, sorted(made.dead)) == (stopped, dead)
+
+
+ENDLESS = {"matches": "(a|a)*[bc]"}
+
+
+@pytest.mark.parametrize(
+    "condition", [{"value": "a", **ENDLESS}, {"value": "$", **ENDLESS}, {"not": {"header": "a", **ENDLESS}}], ids=str
+)
+@pytest.mark.parametrize(
+    "policy",
+    [{"onError": "stop"}, {"onError": "drop"}, {"onError": "keep"}, {"onError": "deadLetter", "deadLetters": "dead"}],
+    ids=lambda policy: policy["onError"],
+)
+def test_a_match_that_takes_too_long_stops_the_topic_whatever_on_error_says(
+    condition: dict[str, Any], policy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long it takes is a matter of the machine: on another run the record might be copied."""
+    monkeypatch.setattr(java_regex, "_LONGEST_SECONDS", 0.05)
+    text = "a" * 60
+    values: list[Payload] = [b'{"a": "aab"}', json.dumps({"a": text}).encode(), b'{"a": "aab"}']
+    if condition.get("value") == "$":
+        values = [b"aab", text.encode(), b"aab"]
+    made = batch(values, headers=[None, [("a", text.encode())], None])
+    transforms({"filter": condition, **policy}).apply(made)
+    assert made.stopped is not None
+    index, reason = made.stopped
+    assert (index, made.left_out, made.dead) == (1, [None] * 3, {})
+    assert reason == MatchTooSlow(made.source, made.offsets[1], "transform[0].filter", ENDLESS["matches"])
+    assert f"{made.source} offset {made.offsets[1]}" in reason.found()
 
 
 DEEP = b"[" * 800 + b'{"a":1}' + b"]" * 800

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from k2k_assets.core.stops.reason import KINDS, StopReason
 from k2k_assets.core.stops.reasons import (
+    expressions,
     functions,
     offline_partitions,
     permissions,
@@ -28,6 +29,7 @@ _FILES: tuple[ModuleType, ...] = (
     permissions,
     offline_partitions,
     records,
+    expressions,
     functions,
     unusable_functions,
     schemas,

@@ -16,7 +16,7 @@ from k2k_assets.pipeline.sections.predicates import GROUPS, PLACES, steps_of
 from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.pipeline.sections.values import scalar_text
 from k2k_assets.stages.transform.batch import Batch
-from k2k_assets.stages.transform.documents import Number, RecordFault, value_of
+from k2k_assets.stages.transform.documents import Number, value_of
 from k2k_assets.stages.transform.fields import Steps, found
 
 Holds = Callable[[Batch, int], bool]
@@ -24,9 +24,14 @@ Holds = Callable[[Batch, int], bool]
 
 Raises:
     RecordFault: It cannot be told.
+    MatchTimedOut: It cannot be told in time.
 """
 
 Scalar = str | int | float | bool
+
+
+class MatchTimedOut(Exception):
+    """A regular expression, which is the message, takes too long. Whether it does is a matter of the machine too."""
 
 
 def compile_condition(condition: Mapping[str, Any]) -> Holds:
@@ -128,6 +133,6 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
         try:
             return compiled.matches(text)
         except Refused:
-            raise RecordFault(f"matching it against the regular expression '{pattern}' takes too long") from None
+            raise MatchTimedOut(pattern) from None
 
     return matches

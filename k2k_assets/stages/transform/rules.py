@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.expressions import MatchTooSlow
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
 from k2k_assets.core.stops.reasons.records import TransformFailed
 from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded, FunctionKeepsCrashing
@@ -40,7 +41,7 @@ from k2k_assets.pipeline.sections.predicates import GROUPS
 from k2k_assets.pipeline.sections.transform import TransformRule
 from k2k_assets.stages.transform.batch import Batch, DeadLetter, Failure
 from k2k_assets.stages.transform.changes import compile_drop, compile_mask
-from k2k_assets.stages.transform.conditions import compile_condition
+from k2k_assets.stages.transform.conditions import MatchTimedOut, compile_condition
 from k2k_assets.stages.transform.documents import RecordFault
 from k2k_assets.stages.transform.user_function import UserFunction, take
 
@@ -88,6 +89,11 @@ class Rule:
                 return False
             for change in self._changes:
                 change(batch, index)
+        except MatchTimedOut as fault:
+            # Whatever `onError` says: the next run may be quicker, and would copy what this one left out.
+            reason = MatchTooSlow(batch.source, batch.offsets[index], self._by_filter, str(fault))
+            batch.stopped = index, reason
+            return False
         except RecordFault as fault:
             return self._fail(batch, index, str(fault))
         except RecursionError:  # lists in lists, hundreds deep

@@ -54,6 +54,7 @@ def test_codes_never_change() -> None:
         "record-refused",
         "transform-failed",
         "dead-letters-deleted",
+        "match-timed-out",
         "function-timed-out",
         "function-crashed",
         "function-not-loaded",

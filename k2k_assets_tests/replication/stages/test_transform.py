@@ -14,6 +14,7 @@ import yaml
 from k2k_assets.cli.main import run as k2k
 from k2k_assets.cli.tool import run as k2k_tool
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.stops.reasons.expressions import MatchTooSlow
 from k2k_assets.core.stops.reasons.records import RecordRefused, TransformFailed
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -21,7 +22,7 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import commit_records, copy, dying_first
-from k2k_assets_tests.support.copies.pipelines import MODES, of_small_transactions
+from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline, of_small_transactions
 from k2k_assets_tests.support.copies.transformed import (
     FUNCTION,
     assert_transformed,
@@ -116,6 +117,21 @@ def test_a_record_for_which_a_rule_fails_stops_its_topic_there_and_no_other(
         return None if record.offset == at else through_rules(record)
 
     assert_transformed(clusters, pipeline, topic, through)
+
+
+def test_a_match_that_takes_too_long_stops_its_topic_there_and_no_other(clusters: KafkaSandbox, tmp_path: Path) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    topic, other = source_topic(clusters), source_topic(clusters)
+    rule = {"pattern": ".*", "filter": {"value": "$", "matches": "(a|a)*[bc]"}, "onError": "drop"}
+    pipeline = make_pipeline(tmp_path, source, target, [topic, other], transform=[rule])
+    produce(source, topic, [b"aab", b"a" * 60, b"aac"])
+    produce(source, other, [b"aab", b"x", b"aac"])
+    outcome = copy(pipeline)
+    assert outcome.stopped == {
+        topic: {0: MatchTooSlow(TopicPartition(topic, 0), 1, "transform[0].filter", "(a|a)*[bc]")}
+    }
+    assert [record.value for record in read_all(target, topic)] == [b"aab"]
+    assert [record.value for record in read_all(target, other)] == [b"aab", b"aac"]
 
 
 def assert_dead_letters(clusters: KafkaSandbox, name: str, topic: str, dead: str, once: bool) -> None:

@@ -91,11 +91,11 @@ class Intake:
 
     def _take(self, taken: Chunk, state: PartitionState, now: float) -> SourceStopped | None:
         """Takes a chunk, one piece after the other where it is too large to be decoded at once; returns its fault."""
-        rest: Records | None = taken.records
-        while rest is not None and taken.source not in self.held:
+        # Each piece is a chunk of its own, so that nothing holds its decoded records when the next one is decoded.
+        piece: Chunk | None = replace(taken)
+        while piece is not None and taken.source not in self.held:
             try:
-                # By a chunk of its own, so that nothing holds the decoded records when the next piece is decoded.
-                rest, why = self._take_piece(replace(taken, records=rest), state, now)
+                rest, why = self._take_piece(piece, state, now)
             except RegistryUnreachable as error:
                 self.held[taken.source] = error
                 break
@@ -105,6 +105,7 @@ class Intake:
                 return stopped
             if why is not None:
                 return SourceStopped(taken.source, why)
+            piece = None if rest is None else replace(taken, records=rest, rest=None)
         return None
 
     def _take_piece(self, piece: Chunk, state: PartitionState, now: float) -> tuple[Records | None, StopReason | None]:

@@ -90,9 +90,10 @@ class _Lane:
         limit = min([limit, *(bucket.room() for bucket in self._buckets)])
         polled = self.source.poll(limit, timeout)
         for chunk in polled.chunks:
+            count = chunk.count  # decoded, it may have fewer
             size = self._size(chunk)
             for bucket in self._buckets:
-                bucket.take(chunk.count, size)
+                bucket.take(count, size)
         return polled
 
     def _size(self, chunk: Chunk) -> int:

@@ -17,6 +17,7 @@ from k2k_assets.replication.extent import Continuous
 from k2k_assets.stages import Stage
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import SourceStopped
+from k2k_assets.transport.interface import Polled
 from k2k_assets.transport.record_batch.batches import columns
 from k2k_assets.transport.record_batch.batches.batch import RecordBatch, batch_at
 from k2k_assets.transport.record_batch.batches.codecs import ZSTD
@@ -75,6 +76,25 @@ def test_all_records_are_copied_in_their_order_a_few_at_a_time(large: Callable[.
     assert [chunk.count for t in made.copying for chunk in t.chunks] == [2, 2, 2, 1] * 2
     runs = [run for t in made.copying for m in made.mappings(t) for target in m.targets for run in target.runs]
     assert sum(run.count for run in runs) == 14
+
+
+def test_of_what_was_decoded_before_each_piece_comes_once(
+    large: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A throttle looks at the keys as the records arrive."""
+    made = large([])
+    poll = made.source.poll
+
+    def poll_and_decode(limit: int, timeout: float) -> Polled:
+        polled = poll(limit, timeout)
+        for chunk in polled.chunks:
+            chunk.columns()
+        return polled
+
+    monkeypatch.setattr(made.source, "poll", poll_and_decode)
+    made.run()
+    assert _copied(made) == {P0: [*range(7)], P1: [*range(7)]}
+    assert _positions(made) == {P0: 7, P1: 7}
 
 
 def test_what_nobody_decodes_stays_one_chunk(large: Callable[..., Harness]) -> None:

@@ -19,6 +19,11 @@ class NotReached(ConnectionLost):
     """A broker cannot be connected to, or does not answer in time; perhaps it does at another address of its name."""
 
 
+def more_telling(before: ConnectionLost | None, now: ConnectionLost) -> ConnectionLost:
+    """Which of two troubles says more: of an attempt for which there was no time left, nothing is learned."""
+    return before if isinstance(now, NotReached) and before is not None else now
+
+
 class LoginRefused(ConnectionLost):
     """A broker refuses the credentials, or cannot show that it is the one that is meant."""
 

@@ -12,7 +12,13 @@ from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Polled, Position
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
-from k2k_assets.transport.record_batch.errors import MOST_REFUSALS, ConnectionLost, LoginRefused, NotByBatches
+from k2k_assets.transport.record_batch.errors import (
+    MOST_REFUSALS,
+    ConnectionLost,
+    LoginRefused,
+    NotByBatches,
+    more_telling,
+)
 from k2k_assets.transport.record_batch.reading.fetching import Fetching
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
 from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text, size_of
@@ -87,13 +93,15 @@ class BatchSource:
 
     def _first_metadata(self, topics: set[str]) -> Task[Metadata]:
         deadline, refusals = Deadline(_METADATA_SECONDS), 0
+        trouble: ConnectionLost | None = None
         while True:
             try:
                 return (yield from self._cluster.ask(topics, deadline))
             except ConnectionLost as lost:
+                trouble = more_telling(trouble, lost)
                 refusals += isinstance(lost, LoginRefused)
                 if deadline.expired() or refusals >= MOST_REFUSALS:
-                    raise
+                    raise trouble from None
             yield from pause(_PAUSE)
 
     def poll(self, limit: int, timeout: float) -> Polled:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.transport.record_batch.errors import ConnectionLost, NotReached
+from k2k_assets.transport.record_batch.errors import ConnectionLost, NotReached, more_telling
 from k2k_assets.transport.record_batch.wire import control_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import ASKED_VERSIONS, METADATA, Metadata
@@ -53,7 +53,7 @@ class MetadataClient:
             try:
                 return (yield from self._answer_of(address, wanted, seconds))
             except ConnectionLost as lost:
-                trouble = lost
+                trouble = more_telling(trouble, lost)
                 self.close()
                 if isinstance(lost, NotReached):
                     silent.append(address)

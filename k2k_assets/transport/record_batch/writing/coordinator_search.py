@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from k2k_assets.core.deadline import Deadline
-from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused
+from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefused, more_telling
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import FIND_COORDINATOR
@@ -32,8 +32,8 @@ def sought_coordinator(
         NotAllowed: The principal may not use the id.
         Restart: Something else is wrong.
     """
+    trouble: ConnectionLost | None = None
     while True:
-        trouble = ConnectionLost("no broker is known")
         for address in brokers():
             connection = BrokerConnection(address, settings)
             try:
@@ -45,7 +45,7 @@ def sought_coordinator(
                     FIND_COORDINATOR, version, body, messages.read_find_coordinator, within=deadline.remaining()
                 )
             except ConnectionLost as lost:
-                trouble = lost
+                trouble = more_telling(trouble, lost)
                 if deadline.expired():
                     break
                 continue
@@ -59,5 +59,5 @@ def sought_coordinator(
                 raise error_of(found.error, step, words=found.words)
             return found.address
         if deadline.expired() or isinstance(trouble, LoginRefused):
-            raise trouble
+            raise trouble or ConnectionLost("no broker is known")
         yield from pause(_PAUSE)

@@ -70,9 +70,13 @@ class RequestPipeline:
     Args:
         connection: The connection, which is open.
         requests: What is sent.
+
+    Attributes:
+        is_used: Whether it has taken any request.
     """
 
     def __init__(self, connection: BrokerConnection, requests: RequestQueue) -> None:
+        self.is_used = False
         self._connection, self._requests = connection, requests
         self._unsent: deque[Piece] = deque()
         self._expected: deque[tuple[int, BrokerRequest, float]] = deque()
@@ -155,6 +159,7 @@ class RequestPipeline:
 
     def _take(self) -> int:
         request = self._requests.next_request()
+        self.is_used = True
         correlation, header = self._connection.header(request.api, request.version, request.size)
         size = len(header) + request.size
         self._expected.append((correlation, request, self._connection.traffic.requested(size)))

@@ -140,10 +140,12 @@ class LeaderWriter:
                 pipeline = RequestPipeline(connection, self)
                 try:
                     yield from pipeline.run()
-                except ConnectionLost:
+                except ConnectionLost as lost:
                     if not pipeline.is_idle:
                         connection.traffic.errors += self.unanswered
                         raise
+                    if not pipeline.is_used:
+                        self._hand_back(str(lost))  # else it would be opened and closed again and again
             finally:
                 connection.close()
 

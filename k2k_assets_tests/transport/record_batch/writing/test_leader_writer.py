@@ -303,6 +303,33 @@ def test_an_answer_that_cannot_be_believed_ends_the_writer(monkeypatch: pytest.M
         loop.stop()
 
 
+def test_a_broker_that_closes_each_connection_at_once_is_not_connected_to_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is ready goes back to whoever finds leaders, as if it could not be connected to."""
+    opened: list[socket.socket] = []
+
+    def opened_and_closed(connection: BrokerConnection) -> Task[None]:
+        ours, brokers = socket.socketpair()
+        ours.setblocking(False)
+        brokers.close()
+        opened.append(ours)
+        return _opened(connection, ours)
+
+    monkeypatch.setattr(BrokerConnection, "open", opened_and_closed)
+    writing, loop = Writing(), Loop()
+    writing.transaction.has_epoch_each = False
+    writing.send(A, 3)
+    loop.start(writing.writer.run())
+    for _ in range(20):
+        loop.run(0, lambda: True)
+    loop.stop()
+    assert len(opened) == 1
+    ((partition, why),) = writing.transaction.leaderless
+    assert (partition.tp, why) == (A, "broker:1: the broker has closed the connection")
+    assert not writing.writer.has_request()
+
+
 def _opened(connection: BrokerConnection, sock: socket.socket) -> Task[None]:
     connection._sock = sock
     connection.spoken = SpokenVersions(by_api={PRODUCE: VersionRange(0, 9)})

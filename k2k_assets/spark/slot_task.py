@@ -73,7 +73,7 @@ def copy_partition(plans: Sequence[SlotPlan]) -> Callable[[int, Iterable[object]
 
 def _prepare_worker() -> None:
     _log_to_stderr()
-    _end_with_parent()
+    end_with_parent()
     keep_memory_together()
 
 
@@ -132,11 +132,12 @@ def keep_memory_together() -> None:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ends this worker within a second of losing its parent, because nobody could stop it any more.
 
     Its open transaction is aborted by the next holder of its transactional id, or by its time-out. Spark uses a worker
-    for many tasks, so only the first one starts the watch.
+    for many tasks, so only the first call starts the watch. Our own daemon makes it in each worker that it forks: the
+    first task may come so late that the parent is gone already.
     """
     if any(thread.name == _WATCH for thread in threading.enumerate()):
         return

@@ -24,8 +24,9 @@ def main() -> None:
         return
     from pyspark.daemon import manager
 
-    import k2k_assets.spark.slot_task  # noqa: F401
+    from k2k_assets.spark.slot_task import end_with_parent
 
+    os.register_at_fork(after_in_child=end_with_parent)
     # Freeze all objects, so that memory stays shared with the workers: a garbage collection would write to each object.
     gc.collect()
     gc.freeze()

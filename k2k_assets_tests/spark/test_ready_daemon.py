@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from k2k_assets.core.deadline import wait_until
 from k2k_assets.spark.ready_daemon import MODULE, VARIABLE, ReadyDaemon
+from k2k_assets_tests.support.brokers.kafka import SECONDS
 
 pytestmark = pytest.mark.processes
 
@@ -87,3 +90,12 @@ def test_one_that_nobody_wants_any_more_ends_and_leaves_nothing() -> None:
     del ready
     process.wait(20)
     assert not address.parent.exists()
+
+
+def test_a_worker_that_loses_it_before_its_first_task_ends(tmp_path: Path) -> None:
+    """Nobody could stop the slot that it would begin to copy."""
+    with asked(str(tmp_path / "nobody")) as (daemon, port), socket.create_connection(("127.0.0.1", port)):
+        (worker,) = wait_until(lambda: psutil.Process(daemon.pid).children(), SECONDS, "the worker")
+        wait_until(lambda: worker.num_threads() > 1, SECONDS, "its watch")
+        daemon.kill()
+        worker.wait(SECONDS)

@@ -292,7 +292,7 @@ def parent_of_a_task(plan: SlotPlan, rule: bool, told: Connection) -> None:
         os.waitpid(pid, 0)
         return
     if not rule:
-        task._end_with_parent = lambda: None
+        task.end_with_parent = lambda: None
     batch = pa.RecordBatch.from_arrays([pa.array([0])], names=["id"])
     for _ in task.copy_task([plan])(iter([batch])):
         pass

@@ -16,7 +16,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
-from k2k_assets.spark.slot_task import _end_with_parent, _log_to_stderr
+from k2k_assets.spark.slot_task import _log_to_stderr, end_with_parent
 from k2k_assets_tests.support.brokers.kafka import SECONDS
 from k2k_assets_tests.support.copies.copying import DyingSink, kill_living
 from k2k_assets_tests.support.copies.unlucky import NONE, Mishap, copy_unluckily
@@ -100,7 +100,7 @@ class SlotProcesses:
 
 def _copy(plan: SlotPlan, answer: Connection, misfortune: Misfortune | None, mishap: Mishap) -> None:
     _log_to_stderr()
-    _end_with_parent()
+    end_with_parent()
     if misfortune:
         make, made = Slot._sink, list[DyingSink]()
 

@@ -13,6 +13,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
+from k2k_assets.pipeline.rule_patterns import rules_for_nothing
 from k2k_assets.replication.plan import is_one_to_one
 from k2k_assets.topics.selection import ensure_selected, resolve_topics
 
@@ -33,6 +34,7 @@ class FirstLook:
         targets: Target topic of each source topic.
         one_to_one: Whether one source partition, of all that the pipeline selects, feeds each target partition.
         permissions: The checked permissions, which include the missing target topics.
+        doubt: Rules that are for none of the selected topics, in one line; empty if there are none.
     """
 
     source: Cluster
@@ -43,6 +45,7 @@ class FirstLook:
     targets: dict[str, str]
     one_to_one: bool
     permissions: TopicCheck
+    doubt: str
 
 
 def look_at_clusters(
@@ -64,6 +67,7 @@ def look_at_clusters(
         partial(resolve_topics, pipeline, source, partly=only is not None), target.cluster_id
     )  # fmt: skip
     one_to_one = is_one_to_one(pipeline, pipeline.selection.literal or selected)  # what is gone may come back
+    doubt = rules_for_nothing(pipeline, selected)
     if only is not None:
         ensure_selected(pipeline, source, only, selected)
         selected = {topic: count for topic, count in selected.items() if topic in only}
@@ -71,7 +75,7 @@ def look_at_clusters(
     permissions = TopicCheck(pipeline, source, target, "replication", selected, targets.values())
     refuse(permissions.before_creation())
     target.end_apart()  # the copy needs no calls about groups
-    return FirstLook(source, target, source.cluster_id(), target_id, selected, targets, one_to_one, permissions)
+    return FirstLook(source, target, source.cluster_id(), target_id, selected, targets, one_to_one, permissions, doubt)
 
 
 def _both(first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:

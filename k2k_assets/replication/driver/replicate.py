@@ -68,6 +68,8 @@ def replicate_with(
     with ExitStack() as stack:
         if look is None:
             look = look_at_clusters(pipeline, *stack.enter_context(both_clusters(pipeline)), topics)
+        if look.doubt:
+            log.warning("%s", look.doubt)
         source, target = look.source, look.target
         snapshot = create_missing(pipeline, look)
         progress = ProgressReader(pipeline, snapshot.cluster_id, source, target, snapshot.partitions)

@@ -9,8 +9,10 @@ import pytest
 
 from k2k_assets.cli.main import run
 from k2k_assets.kafka import connection
+from k2k_assets.pipeline import load_pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 
@@ -104,6 +106,25 @@ def test_connect_names_the_bookkeeping_that_a_pattern_leaves_out(
     shown = lines(capsys.readouterr().out)
     assert "selected: 1 topic, 1 partition" in shown
     assert f"not selected, because internal: {internal}" in shown
+
+
+@pytest.mark.integration
+def test_connect_and_the_start_name_rules_and_pairs_that_are_for_no_topic(
+    tmp_path: Path, clusters: KafkaSandbox, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = clusters.source_servers, clusters.target_servers
+    data = kafka.create_topic(source, kafka.unique("data"))
+    sink = {"sink": {"topic": "source", "partition": "source"}}
+    stages = [{"source": {"topic": f"{data}.*"}}, sink, {"source": {"topic": f"absent-{data}"}}, sink]
+    rule = {"pattern": data[:-1], "mask": [{"value": "card", "hash": "sha256"}]}
+    path = write_pipeline(tmp_path, source, target, ".*", replication=stages, transform=[rule])
+    assert run(["validate", "-f", str(path), "--connect"]) == 0
+    shown = lines(capsys.readouterr().out)
+    said = f"none of the selected topics (1) matches transform[0].pattern '{data[:-1]}' (did you mean '{data}'?): this"
+    assert [line for line in shown if line.startswith(f"warning: {said}")] != []
+    assert [line for line in shown if line.startswith("warning: no topic of the ") and f"absent-{data}" in line] != []
+    copy(load_pipeline([path]))
+    assert said in caplog.text
 
 
 @pytest.mark.integration

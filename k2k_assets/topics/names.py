@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from k2k_assets.pipeline.sections.values import KAFKA_INTERNAL
+
 if TYPE_CHECKING:
     from k2k_assets.pipeline import Pipeline
     from k2k_assets.pipeline.sections.selection import TopicSelection
-
-KAFKA_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
 # The default names count even if this pipeline uses other names: a source cluster is often the target of another
 # pipeline, whose control topics are no data.

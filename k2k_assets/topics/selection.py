@@ -16,7 +16,8 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.missing import refuse
 from k2k_assets.permissions.topic_check import hidden_topics
 from k2k_assets.pipeline.pairs import selected_twice
-from k2k_assets.topics.names import KAFKA_INTERNAL, left_out, never_selected, selected
+from k2k_assets.pipeline.sections.values import KAFKA_INTERNAL
+from k2k_assets.topics.names import left_out, never_selected, selected
 from k2k_assets.topics.others_control_topics import others_control_topics
 
 if TYPE_CHECKING:

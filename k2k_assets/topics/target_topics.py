@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster
+from k2k_assets.pipeline.sections.values import KAFKA_INTERNAL
 from k2k_assets.topics.create import WantedTopic, create_topics, grow_topics
-from k2k_assets.topics.names import KAFKA_INTERNAL, own_control_topics
+from k2k_assets.topics.names import own_control_topics
 from k2k_assets.topics.wanted import TargetTopic, model_of, topic_settings, wanted_topic
 
 if TYPE_CHECKING:

@@ -186,6 +186,18 @@ def test_commits_and_claims_may_share_a_topic(tmp_path: Path) -> None:
     assert pipeline.coordination.commit.topic == pipeline.coordination.assignment.topic
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize(
+    "key",
+    ["coordination/commit/topic", "coordination/assignment/topic", "offsetMapping/topic", "metrics/kafka/topic"],
+)
+def test_nothing_is_written_into_the_topics_of_kafka_itself(tmp_path: Path, key: str, name: str) -> None:
+    said = refusal(tmp_path, changed({key: name}))
+    assert f"{key.replace('/', '.')}: expected a topic of the pipeline's own, found '{name}'" in said
+    rule = {"pattern": ".*", "filter": {"key": "$", "exists": True}, "onError": "deadLetter", "deadLetters": name}
+    assert "transform[0].deadLetters: expected a topic of the" in refusal(tmp_path, changed({"transform": [rule]}))
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -91,6 +91,10 @@ def _not_a_boolean(value: object) -> object:
     return value
 
 
+KAFKA_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Topics in which Kafka keeps its own state."""
+
+
 def topic_name_fault(name: str) -> str | None:
     """Why Kafka refuses a topic name, or None. Legal: 1-249 of `a-z A-Z 0-9 . _ -`, but not `.` and `..`."""
     if not _TOPIC_CHARACTERS.fullmatch(name):
@@ -101,8 +105,11 @@ def topic_name_fault(name: str) -> str | None:
 
 
 def _topic_name(value: object) -> object:
-    if isinstance(value, str) and (why := topic_name_fault(value)):
-        fault(why)
+    if isinstance(value, str):
+        if why := topic_name_fault(value):
+            fault(why)
+        if value in KAFKA_INTERNAL:
+            fault("a topic of the pipeline's own", hint="Kafka keeps its state in this one.")
     return value
 
 

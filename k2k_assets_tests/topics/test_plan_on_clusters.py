@@ -184,6 +184,18 @@ def test_more_replicas_are_left_to_kafkas_own_tool(
     assert f"1 broker: too few for the replication factor of {topic}" in capsys.readouterr().err
 
 
+def test_the_plan_is_shown_though_the_file_of_moves_cannot_be_written(
+    tmp_path: Path, source: Cluster, target: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = create_topic(source.servers, unique("orders"))
+    path = write_pipeline(tmp_path, source.servers, target.servers, [topic])
+    moves = tmp_path / "no" / "moves.json"
+    assert run(["topics", "plan", "-f", str(path), "--reassignment", str(moves)]) == 3
+    said = capsys.readouterr()
+    assert "1 to create" in said.out
+    assert f"{moves} cannot be written: No such file or directory" in said.err.replace("\n", "")
+
+
 def test_a_copy_into_bookkeeping_is_refused(
     tmp_path: Path, source: Cluster, target: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

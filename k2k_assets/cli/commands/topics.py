@@ -74,12 +74,12 @@ def plan(
     pipeline, allowed = load_pipeline(files, variables=variables), _allowed(**asked)
     with both_clusters(pipeline) as (source, target):
         found = plan_topics(pipeline, source, target, acls=acls)
+        if as_json:
+            click.echo(json.dumps(_document(found, allowed), indent=2))
+        else:
+            _show(found, allowed)
         if reassignment is not None:
             _write_reassignment(reassignment, found, target)
-    if as_json:
-        click.echo(json.dumps(_document(found, allowed), indent=2))
-    else:
-        _show(found, allowed)
     return DIFFERS if found else 0
 
 
@@ -198,4 +198,7 @@ def _write_reassignment(file: Path, found: TopicsPlan, target: Cluster) -> None:
             f"{', '.join(too_many)}"
         )
     document = reassignment(factors, target.replica_ids(list(factors)), brokers)
-    file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    try:
+        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{file} cannot be written: {error.strerror}") from None

@@ -182,10 +182,13 @@ def _sink(flow: Flow, policy: str, separator: str) -> str | dict[str, str]:
     return {"prefix": flow.source + separator} if policy == _DEFAULT_POLICY else "source"
 
 
+_NO_NAME = "(?!)"  # an expression that matches nothing
+
+
 def _groups(flow: Flow) -> dict[str, Any]:
     chosen = flow.listed("groups", default=".*")
     excluded = flow.listed("groups.exclude", "groups.blacklist", default=_GROUPS_EXCLUDED)
-    groups: dict[str, Any] = {"consumerGroups": _selection(chosen, excluded, "groups")}
+    groups: dict[str, Any] = {"consumerGroups": _selection(chosen, excluded, "groups") if chosen else _NO_NAME}
     groups.update(interval(flow, "sync.group.offsets.interval.seconds", "pollInterval"))
     return groups
 

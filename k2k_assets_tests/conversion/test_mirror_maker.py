@@ -13,6 +13,7 @@ from k2k_assets.conversion.mirror_maker import Conversion, convert
 from k2k_assets.conversion.without_counterpart import reason_for
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets.pipeline.java_regex import compile_java
+from k2k_assets.pipeline.sections.group_selection import GroupSelection
 
 CLUSTERS = """
 clusters = A, B
@@ -161,6 +162,11 @@ def test_the_replication_factor_of_copies(factor: str, expected: int | None, tmp
 def test_an_interval_that_switches_off_is_the_default(seconds: str, tmp_path: Path) -> None:
     more = f"refresh.topics.interval.seconds = {seconds}\nsync.group.offsets.interval.seconds = {seconds}\n"
     assert pipeline(more, folder=tmp_path).sync == pipeline("", folder=tmp_path).sync
+
+
+def test_a_flow_without_groups_moves_none(tmp_path: Path) -> None:
+    found = pipeline("A->B.groups =\ngroups = billing", folder=tmp_path)
+    assert not any(map(GroupSelection(found.groups.consumer_groups).matches, ("billing", "", "any")))
 
 
 def test_groups_sizes_and_times(tmp_path: Path) -> None:

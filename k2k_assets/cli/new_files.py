@@ -34,6 +34,11 @@ def write_checked(file: Path, text: str, *, variables: bool = True) -> Pipeline:
         PipelineFileError: The text is not a valid pipeline file; nothing is written.
         Refused: The file cannot be written.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise Refused(f"{file} cannot be written: line {line} would hold bytes that are no UTF-8 text") from None
     with tempfile.TemporaryDirectory(prefix="k2k-") as directory:
         draft = Path(directory) / file.name
         draft.write_text(text, encoding="utf-8")

@@ -47,6 +47,7 @@ class Program:
         forget()
         with format_of_call():
             try:
+                _refuse_nul(arguments or ())
                 result = self._command.main(
                     args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
                 )
@@ -64,6 +65,12 @@ class Program:
             except (click.Abort, KeyboardInterrupt):
                 return INTERRUPTED
         return result if isinstance(result, int) else 0
+
+
+def _refuse_nul(arguments: Sequence[str]) -> None:
+    """Refuses what no shell can pass, and no file can be named."""
+    if any("\0" in argument for argument in arguments):
+        raise click.UsageError("an argument has a NUL character")
 
 
 def _tell(text: str, plain: str) -> None:

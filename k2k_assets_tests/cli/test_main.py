@@ -53,6 +53,11 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     assert "No such command 'strat'" in capsys.readouterr().err
 
 
+def test_an_argument_with_a_nul_character_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["validate", "-f", "a\0b"]) == 2
+    assert "NUL character" in capsys.readouterr().err
+
+
 def test_help_names_every_command_and_imports_none() -> None:
     script = (
         "import sys; from k2k_assets.cli.main import run; code = run(['--help'])\n"

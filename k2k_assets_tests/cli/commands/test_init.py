@@ -49,6 +49,13 @@ def test_what_is_given_may_hold_anything(folder: Path) -> None:
     assert pipeline.selection.pattern == r'orders\.("eu"|$\{us}|\d+)'
 
 
+@pytest.mark.parametrize("more", [("--name", "a\udcff"), ("--topics", "a\udcff")])
+def test_what_is_no_text_is_refused(more: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", *ADDRESSES, *more]) == 3
+    assert "would hold bytes that are no UTF-8 text" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+
+
 def test_a_file_of_the_users_stays_without_force(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pipeline.yaml").write_text("mine")
     assert run(["init", *ADDRESSES]) == 2

@@ -60,6 +60,7 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline, monkey
     assert len(_versions(pipeline)) == 2, "the newest, and the one that it has just superseded"
 
 
+@pytest.mark.slow
 def test_who_is_slower_takes_nothing_away(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,8 +63,8 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> Non
     ("rows", "column"),
     [
         ([replace(_POSITION, target_offset=-1)], "target_offset"),
-        ([replace(_POSITION, source_topic="no topic")], "source_topic"),
-        ([replace(_POSITION, state="else")], "state"),
+        pytest.param([replace(_POSITION, source_topic="no topic")], "source_topic", marks=pytest.mark.slow),
+        pytest.param([replace(_POSITION, state="else")], "state", marks=pytest.mark.slow),
         ([_POSITION, replace(_POSITION, source_offset=9)], "group"),
     ],
 )

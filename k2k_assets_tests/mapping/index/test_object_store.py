@@ -102,6 +102,7 @@ def _recopied(first: int, count: int) -> list[MappingRecord]:
     return [mapping_record((2, n), (n, n + 1), [(n, 60 + n, 1)], time=9 + n) for n in range(first, first + count)]
 
 
+@pytest.mark.slow
 def test_a_build_that_is_killed_at_any_step_leaves_a_whole_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

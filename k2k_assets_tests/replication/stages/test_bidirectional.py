@@ -32,7 +32,9 @@ def topic_on_both(clusters: KafkaSandbox, partitions: int = 1) -> str:
 
 @MODES
 @pytest.mark.parametrize("marker", ["pipeline", "cluster"])
-@pytest.mark.parametrize("own", ["enabled", "disabled"], ids=["headers", "no headers"])
+@pytest.mark.parametrize(
+    "own", [pytest.param("enabled", id="headers", marks=pytest.mark.slow), pytest.param("disabled", id="no headers")]
+)
 def test_both_sides_get_every_record_once(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, marker: str, own: str
 ) -> None:

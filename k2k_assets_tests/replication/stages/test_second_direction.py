@@ -139,6 +139,7 @@ def test_where_it_begins_behind_them_nothing_is_stopped(pair: Pair) -> None:
     assert pair.values(forth.source) == values
 
 
+@pytest.mark.slow
 def test_all_is_copied_where_somebody_says_so_once(pair: Pair) -> None:
     forth, back, values = one_after_the_other(pair)
     pair.assert_stopped(back, 0, 21)
@@ -189,7 +190,14 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=["name", "mode", "header"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(CHANGES[0], id="name", marks=pytest.mark.slow),
+        pytest.param(CHANGES[1], id="mode"),
+        pytest.param(CHANGES[2], id="header", marks=pytest.mark.slow),
+    ],
+)
 def test_copies_under_a_former_marker_that_are_not_read_yet(pair: Pair, change: dict[str, Any]) -> None:
     before = forth, back = pair.forth(), pair.back()
     values = write_some(forth, pair.topic, "a", 5) + write_some(back, pair.topic, "b", 5)
@@ -266,6 +274,7 @@ def test_a_pair_of_an_older_release_always_had_the_marker(pair: Pair) -> None:
     assert (last.marker, last.marker_changed) == (back.pipeline.marker, False)
 
 
+@pytest.mark.slow
 def test_a_pair_of_an_older_release_one_of_which_was_one_way_once(pair: Pair) -> None:
     """What that one has left to read are copies with the marker: the other one's settings tell it."""
     forth, back, _ = one_after_the_other(pair)

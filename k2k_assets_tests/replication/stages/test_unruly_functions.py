@@ -54,7 +54,7 @@ def values(count: int, **at: bytes) -> list[bytes]:
 
 
 @MODES
-@pytest.mark.parametrize("way", ["exit", "segfault"])
+@pytest.mark.parametrize("way", ["exit", pytest.param("segfault", marks=pytest.mark.slow)])
 def test_a_function_that_ends_its_process_stops_its_topic_at_the_record_and_no_other(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str
 ) -> None:
@@ -269,6 +269,7 @@ def cmdline(process: psutil.Process) -> list[str]:
         return []
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("way", ["sleep", pytest.param("search", marks=pytest.mark.storm)])
 def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwhile(

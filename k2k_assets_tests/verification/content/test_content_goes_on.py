@@ -132,6 +132,7 @@ def test_an_older_fault_is_found_by_a_second_look(world: World) -> None:
     raise AssertionError("the fault was not found in a lap")
 
 
+@pytest.mark.slow
 def test_what_was_copied_anew_is_not_taken_for_verified(world: World) -> None:
     _copied(world, 0, 150)
     assert _position(world.verdict("content")).looked_at == 150
@@ -175,6 +176,7 @@ def _without_segments(world: World) -> None:
     shutil.rmtree(root / "segments")
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_created_anew_is_another_one(world: World) -> None:
     _copied(world, 0, 50)
     assert _position(world.verdict("content")).looked_at == 50
@@ -189,6 +191,7 @@ def test_a_topic_that_was_created_anew_is_another_one(world: World) -> None:
     assert [offender.source_offset for offender in verdict.offenders] == [49]
 
 
+@pytest.mark.slow
 def test_an_index_of_an_earlier_release_has_no_identity_and_is_no_doubt(world: World) -> None:
     _copied(world, 0, 50)
     world.verdict("content")

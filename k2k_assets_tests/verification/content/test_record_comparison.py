@@ -58,6 +58,7 @@ def _limit(side: str, low: int | None = 0, high: int | None = 3, topic_id: str =
     return (side, "t", topic_id, 0, low, 3, high, False)
 
 
+@pytest.mark.slow
 def test_a_record_is_missed_only_where_there_is_a_leader_to_ask(spark: SparkSession) -> None:
     both = (_limit("source"), _limit("target"))
     assert _outcomes(spark, _ALL, {0, 2}, *both) == [EQUAL, NO_TARGET, EQUAL]

@@ -121,6 +121,7 @@ class SyncJob:
         return len(read_all(self.clusters.target_servers, topic))
 
 
+@pytest.mark.slow
 def test_a_stop_without_a_position_fails_its_check_while_the_run_goes_on(
     clusters: KafkaSandbox, place: Path, prefix: str
 ) -> None:

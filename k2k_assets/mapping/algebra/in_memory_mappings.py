@@ -29,29 +29,43 @@ class InMemoryMappings:
         self._mark_every = mark_every
         self._owners: dict[SourcePartition, str] = {}
         self._own: dict[SourcePartition, InMemoryMapping] = {}
-        self._began_at: dict[int, int] = {}
+        self._began_at: Mapping[int, int] = {}
+        self._read_anew_to: Mapping[int, int] = {}
         self._others: dict[SourcePartition, dict[str, InMemoryMapping]] = {}
         self._broken: set[tuple[str, SourcePartition]] = set()  # others of which some records could not be folded
         self._partition_of: dict[tuple[str, SourcePartition], int] = {}
         self._alone: dict[SourcePartition, tuple[tuple[Covered, ...], Tables]] = {}
 
-    def begin(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int] | None = None) -> None:
-        """Starts with the given mappings, and nothing else.
+    def begin_behind_index(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int]) -> None:
+        """Starts with mappings that go on behind an index, and nothing else.
 
         Args:
             held: Mappings by source partition.
-            read_to: Offsets of the mapping topic, by partition, up to which everything was read anew. An index that has
-                not read so far may hold runs that these records cancel. None: the mappings come from the index.
+            read_to: Offsets of the mapping topic, by partition, up to which that index has read. One that was built
+                anew and has not read so far may hold runs that were cancelled before they came into this one.
         """
+        self._begin(held, read_to)
+
+    def begin_anew(self, read_to: Mapping[int, int]) -> None:
+        """Starts with nothing, to read all records anew.
+
+        Args:
+            read_to: Offsets of the mapping topic, by partition, up to which they are read. An index that has not read
+                so far may hold runs that these records cancel.
+        """
+        self._begin({}, read_to)
+        self._read_anew_to = read_to
+
+    def _begin(self, held: Mapping[SourcePartition, InMemoryMapping], read_to: Mapping[int, int]) -> None:
         self._own = dict(held)
-        self._began_at = dict(read_to or {})
+        self._began_at, self._read_anew_to = read_to, {}
         self._others, self._alone = {}, {}
         self._owners, self._broken = {}, set()
 
     @property
     def read_anew_to(self) -> Mapping[int, int]:
-        """The `read_to` that they were begun with; empty if they go on behind an index."""
-        return self._began_at
+        """As for `begin_anew`; empty if they go on behind an index."""
+        return self._read_anew_to
 
     def sources(self) -> Iterable[SourcePartition]:
         """The source partitions that the pipeline maps."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexReplaced, IndexUnusable
+from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.reverse import is_told_by_mappings
 
@@ -75,9 +76,10 @@ class IndexAccess:
         return {SourcePartition(*source) for source in manifest.doubtful}
 
     def refresh(self) -> IndexReader | None:
-        """Opens the current version; none for a file that has to learn from mapping records what it is for.
+        """Opens the current version, unless it has read less than the open one: see `_has_read_less`.
 
-        Whether records are written on the target as well is noted in the records, and lost in the index.
+        None for a file that has to learn from mapping records what it is for: whether records are written on the target
+        as well is noted in the records, and lost in the index.
         """
         self._next_look = time.monotonic() + _REFRESH_SECONDS
         if is_told_by_mappings(self._pipeline):
@@ -97,6 +99,10 @@ class IndexAccess:
             self.reader = None
             return None
         if self.reader is None or self.reader.manifest.directory != manifest.directory:
+            if self.reader is not None and _has_read_less(manifest, self.reader.manifest):
+                log.info("the mapping index of %s has read less than before: it is waited for", self._pipeline.name)
+                self._note_missed()
+                return None
             self.reader = found
         return self.reader
 
@@ -107,8 +113,11 @@ class IndexAccess:
 
     def has_grown_to(self, read_to: Mapping[int, int]) -> bool:
         """Whether the index, if there was one, has read up to these offsets of the mapping topic by now."""
-        if self.reader and time.monotonic() >= self._next_look and not self._has_read(read_to):
+        if self.reader and time.monotonic() >= self._next_look and not self._is_readable_to(read_to):
             self.refresh()
+        return self._is_readable_to(read_to)
+
+    def _is_readable_to(self, read_to: Mapping[int, int]) -> bool:
         reader = self.reader
         return reader is not None and self._has_read(read_to) and reader.manifest.directory not in self._unreadable
 
@@ -175,3 +184,10 @@ class IndexAccess:
     def _has_read(self, read_to: Mapping[int, int]) -> bool:
         offsets = self.offsets
         return all(offsets.get(partition, 0) >= offset for partition, offset in read_to.items())
+
+
+def _has_read_less(manifest: Manifest, before: Manifest) -> bool:
+    """Whether an index is an older copy of what was open before, or is being built anew, in rounds."""
+    if manifest.mapping_topic_id != before.mapping_topic_id:
+        return False  # which one is read through the offsets that look-ups ask for
+    return any(manifest.offsets.get(partition, 0) < offset for partition, offset in before.offsets.items())

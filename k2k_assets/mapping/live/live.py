@@ -281,7 +281,7 @@ class LiveMappings:
         return TopicFollower(topic, self._target, properties, committed_only=True, starts=starts)
 
     def _begun_behind_index(self, topic: TopicDescription) -> TopicFollower:
-        self._held.begin(self._behind_index())
+        self._held.begin_behind_index(self._behind_index(), self._index.offsets)
         return self._followed(topic, self._index.offsets)
 
     def _behind_index(self) -> dict[SourcePartition, InMemoryMapping]:
@@ -356,7 +356,7 @@ class LiveMappings:
         before, self._follower = self._follower, self._followed(self._follower.topic, {})
         before.close()
         ends = self._follower.ends()
-        self._held.begin({}, {tp.partition: end for tp, end in ends.items()})
+        self._held.begin_anew({tp.partition: end for tp, end in ends.items()})
         self._note_lost()  # nothing is in memory yet, so nothing becomes doubtful
         reading = ReadingAnew(self._held, self._messages, self._out_of_order)
         for batch in self._follower.read_until(ends, patience):

@@ -242,9 +242,19 @@ def test_where_the_copy_started_again_may_lie_in_several_partitions() -> None:
 def test_an_index_must_have_read_what_was_read_anew() -> None:
     """It may hold what was cancelled by records of which nothing is to be seen any more."""
     held = InMemoryMappings("g", mark_every=1)
-    held.begin({}, {0: 12, 1: 5})
+    held.begin_anew({0: 12, 1: 5})
     held.take({("g", SOURCE): [Placed(0, 11, record(2, (40, 50), {0: [(40, 0, 10)]}))]})
     assert held.read_to(SOURCE) == {0: 12, 1: 5}
+
+
+def test_an_index_must_have_read_what_was_begun_behind() -> None:
+    """One that is built anew may not have come yet to the records that cancelled what it holds."""
+    held = InMemoryMappings("g", mark_every=1)
+    begun = InMemoryMapping.behind(whole([record(1, (0, 30), {0: [(0, 0, 30)]})]))
+    held.begin_behind_index({SOURCE: begun}, {0: 12, 1: 5})
+    held.take({("g", SOURCE): [Placed(0, 12, record(2, (30, 40), {0: [(30, 30, 10)]}))]})
+    assert held.read_to(SOURCE) == {0: 12, 1: 5}
+    assert not held.read_anew_to
 
 
 @pytest.mark.parametrize(

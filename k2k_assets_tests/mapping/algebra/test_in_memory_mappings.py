@@ -32,7 +32,7 @@ def written(group: str, times: Sequence[int]) -> list[tuple[str, Placed]]:
 
 def read(records: Sequence[tuple[str, Placed]]) -> InMemoryMappings:
     held = InMemoryMappings(ANY_GROUP, mark_every=1)
-    held.begin({})
+    held.begin_anew({})
     for group, placed in records:
         held.take({(group, SOURCE): [placed]})
     return held

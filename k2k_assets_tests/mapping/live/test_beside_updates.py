@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInM
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
-from k2k_assets.mapping.index import merging, segment_files, versions
-from k2k_assets.mapping.index.manifest import IndexUnusable, read_manifest
+from k2k_assets.mapping.index import merging, segment_files, update, versions
+from k2k_assets.mapping.index.manifest import IndexUnusable, read_manifest, switch
 from k2k_assets.mapping.live.index_access import IndexAccess
 from k2k_assets.pipeline import Pipeline
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
@@ -34,6 +35,7 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     LocalIndex,
     folded_at_once,
     histories,
+    mapping_record,
     unique_root,
 )
 from k2k_assets_tests.support.memory.offset_model import target
@@ -43,11 +45,16 @@ _BEYOND = 2**62
 _TARGETS = [target(partition) for partition in range(3)]
 
 
+class _Died(Exception):
+    """A build has died."""
+
+
 class World:
     """A mapping topic, an index that others update, and a mapper."""
 
     def __init__(self, root: Path, records: list[MappingRecord]) -> None:
         self.index = LocalIndex(root / "index", retention=4)
+        self.backup = root / "backup"
         self.pipeline = _pipeline(root)
         self.left = list(records)
         self.written: list[MappingRecord] = []
@@ -69,6 +76,29 @@ class World:
             self.index.update()
         except IndexUnusable:
             self.delete()  # as the error says
+
+    def update_in_part(self) -> None:
+        """By a process that reads little in each round, and dies behind the first one."""
+
+        def switched(*version: Any) -> None:
+            switch(*version)
+            raise _Died
+
+        with pytest.MonkeyPatch.context() as patch, suppress(_Died):
+            patch.setattr(update, "MOST_BYTES", 1)
+            patch.setattr(update, "switch", switched)
+            self.update()
+
+    def back_up(self) -> None:
+        """Keeps a copy of the index; see `restore`."""
+        shutil.rmtree(self.backup, ignore_errors=True)
+        if self.index.folder.exists():
+            shutil.copytree(self.index.folder, self.backup)
+
+    def restore(self) -> None:
+        if self.backup.exists():
+            self.delete()
+            shutil.copytree(self.backup, self.index.folder)
 
     def delete(self) -> None:
         shutil.rmtree(self.index.folder, ignore_errors=True)
@@ -93,7 +123,7 @@ class World:
             for source in reader.sources():
                 known, is_doubtful = reader.partition_map(source, _BEYOND, _BEYOND), source in self.access.doubtful()
                 behind[source] = InMemoryMapping.behind(known, reader.newest(source), is_doubtful)
-        self.held.begin(behind)
+        self.held.begin_behind_index(behind, self.access.offsets)
         self.next = dict(self.access.offsets)
 
     def read(self) -> None:
@@ -108,7 +138,7 @@ class World:
         self.taken = len(self.written)
 
     def _anew(self) -> None:
-        self.held.begin({}, {p: 2 * len(messages) for p, messages in enumerate(self.index.topic.partitions)})
+        self.held.begin_anew({p: 2 * len(messages) for p, messages in enumerate(self.index.topic.partitions)})
         self.next = {}
         self._read(lost=False)
 
@@ -175,8 +205,16 @@ def test_what_it_answers_is_right_whatever_others_do_to_the_index(
     tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
 ) -> None:
     world = World(unique_root(tmp_path_factory.getbasetemp()), records)
-    others = {"write": world.write, "update": world.update, "delete": world.delete, "expire": world.expire}
-    some = st.lists(st.sampled_from(["write", "write", "update", "delete", "expire"]), max_size=5)
+    others = {
+        "write": world.write,
+        "update": world.update,
+        "update in part": world.update_in_part,
+        "delete": world.delete,
+        "back up": world.back_up,
+        "restore": world.restore,
+        "expire": world.expire,
+    }
+    some = st.lists(st.sampled_from(["write", "write", *others]), max_size=5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "MOST_OF_A_TIER", 2)
         patch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
@@ -193,7 +231,8 @@ def test_what_it_answers_is_right_whatever_others_do_to_the_index(
 
 
 def _look(world: World, others: dict[str, Callable[[], None]], data: st.DataObject) -> None:
-    meanwhile = data.draw(st.lists(st.sampled_from(["update", "update", "write", "delete"]), max_size=4))
+    kinds = ["update", "update", "write", "update in part", "delete", "restore"]
+    meanwhile = data.draw(st.lists(st.sampled_from(kinds), max_size=4))
     before, lowest = len(world.written), data.draw(st.integers(0, 8))
 
     def do() -> None:
@@ -213,3 +252,44 @@ def _look(world: World, others: dict[str, Callable[[], None]], data: st.DataObje
             for number in np.flatnonzero(told).tolist():
                 options = {int(each.offsets[number]) for each in wanted}
                 assert int(answer.offsets[number]) in options, (source, to, positions[number], meanwhile)
+
+
+_LEFT_OUT = mapping_record((1, 1), (0, 10), [(0, 0, 10)])
+_SET_BACK = replace(mapping_record((2, 1), (0, 0)), override="by hand")
+_AGAIN = [mapping_record((3, 2), (0, 10), [(0, 11, 10)]), mapping_record((3, 3), (10, 20), [(10, 22, 10)])]
+
+
+@pytest.mark.parametrize("how", ["built in part", "restored"])
+def test_an_index_that_has_read_less_than_before_answers_nothing_of_what_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It holds the former copy, which the mapper knows to be cancelled: a group at 5 was moved to 5 instead of 16."""
+    monkeypatch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
+    world = World(tmp_path, [_LEFT_OUT, _SET_BACK, *_AGAIN])
+    world.index.retention = None
+    world.write()
+    world.update()
+    world.back_up()
+    for _ in range(3):
+        world.write()
+    world.update()
+    world.start()
+    world.read()
+    world.delete()
+    if how == "restored":
+        world.restore()
+    else:
+        world.update_in_part()
+    (source,) = world.held.sources()
+
+    def found() -> tuple[list[int], list[int]]:
+        answer = translate(world.look(source, 5), target(0), np.array([5]))
+        return answer.offsets.tolist(), answer.states.tolist()
+
+    assert found() == ([-1], [TranslationState.UNKNOWN])
+    world.read()
+    assert found() == ([16], [TranslationState.EXACT]), "the mapping topic was read from its start"
+    world.update()
+    world.read()
+    assert found() == ([16], [TranslationState.EXACT])
+    assert not world.held.read_anew_to, "it goes on behind the index"

@@ -49,7 +49,7 @@ def read_anew(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict
     times = 0
     while True:
         times += 1
-        held.begin({}, ends)
+        held.begin_anew(ends)
         reading = ReadingAnew(held, messages_of(group), out_of_order)
         for batch in topic:
             reading.take(batch)
@@ -66,7 +66,7 @@ def at_once(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict[i
     for batch in topic:
         for key, records in messages_of(group).read(batch).items():
             everything[key] += records
-    held.begin({}, ends)
+    held.begin_anew(ends)
     held.take(everything)
 
 
@@ -143,7 +143,7 @@ def test_of_what_is_not_in_order_only_that_is_set_aside() -> None:
     topic = MappingTopic()
     topic.write(_record(2, 20), _record(1, 10), _record(1, 0, partition=1))
     held = InMemoryMappings(GROUP, mark_every=1)
-    held.begin({})
+    held.begin_anew({})
     reading = ReadingAnew(held, messages_of(), ())
     messages: list[Any] = topic.partitions[0]
     for message in messages:

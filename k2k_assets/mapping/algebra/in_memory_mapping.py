@@ -76,6 +76,7 @@ class InMemoryMapping:
         covered: Covered ranges, also below `since`: ordered, disjoint, not adjacent.
         skipped: Those that were skipped by hand, also below `since`.
         newest: Order of the newest record folded in.
+        position: Source offset after that record.
         tables: Runs from `since` on, by target partition. Tables are replaced, never changed.
         ends: Offsets after the last record below `since`, by target partition.
         recopied: Offsets in the mapping topic behind the records that cancelled others, by its partitions.
@@ -99,6 +100,7 @@ class InMemoryMapping:
     first_time: int | None = None
     last_time: int = 0
     skipped: list[Covered] = field(default_factory=list)
+    position: int = 0
 
     @classmethod
     def behind(
@@ -115,7 +117,7 @@ class InMemoryMapping:
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
         since = known.covered_end if ends or with_dropped else 0
         found = cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
-        found.skipped = list(known.skipped)
+        found.skipped, found.position = list(known.skipped), known.covered_end
         return found
 
     @property
@@ -149,16 +151,21 @@ class InMemoryMapping:
             LateRecord: A record is older than one that was folded before.
             NotInMemory: A record cancels runs that are not in memory.
         """
-        records = [each.record for each in placed]
-        start, end = min(record.covered_from for record in records), self.covered_end
-        if start < min(self.since, end):
+        records = sorted((each.record for each in placed), key=lambda record: (record.generation, record.sequence))
+        goes_back = _goes_back(self.position, records)
+        if self.is_doubtful and not self._goes_on(records[0]):
+            self._forget_below(records[0].covered_from)
+            goes_back = True  # for all that is known
+        self.is_doubtful = False
+        start = min(record.covered_from for record in records)
+        if start < self.since:
             raise NotInMemory(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
-        if self.is_doubtful:
-            self._break_off_before(min(records, key=lambda record: (record.generation, record.sequence)))
-        added = PartitionMapping(covered=list(self.covered), newest=self.newest, skipped=list(self.skipped))
+        skipped = list(without(self.skipped, Covered(start, self.position)))
+        added = PartitionMapping(covered=list(self.covered), newest=self.newest, skipped=skipped)
         fold(added, records, self.with_dropped)
         self.covered, self.newest, self.skipped = added.covered, added.newest, added.skipped
-        if start < end or _goes_back(records):
+        self.position = records[-1].covered_to
+        if goes_back:
             for each in placed:
                 self.recopied[each.partition] = max(self.recopied.get(each.partition, 0), each.offset + 1)
             self._cancel_from(start)
@@ -261,16 +268,21 @@ class InMemoryMapping:
         whole = any(each.start <= end.source and self.since <= each.end for each in self.covered)
         return run_tables.joined(run_tables.end_of_read(self.since if whole else end.source, end.target), table)
 
-    def _break_off_before(self, record: MappingRecord) -> None:
-        """Ends the known coverage before a record, unless it continues where the same generation stood."""
-        self.is_doubtful = False
-        if record.generation != self.newest.generation or record.covered_from < self.covered_end:
-            last = record.covered_from - 1
-            lost = Covered(last, max(self.covered_end, last))
-            self.covered, self.skipped = (list(without(ranges, lost)) for ranges in (self.covered, self.skipped))
-            self._cancel_from(last)
-            # The coverage from an index ends there too.
-            self.since = min(self.since, max(0, last))
+    def _goes_on(self, record: MappingRecord) -> bool:
+        """Whether a record surely continues what is held, whatever was lost in between."""
+        return record.generation == self.newest.generation and record.covered_from >= self.position
+
+    def _forget_below(self, start: int) -> None:
+        """Forgets all copies: what was lost may have made others, up to where the next record starts.
+
+        It stays known which target partitions have copies, and where these end; and what was skipped by hand.
+        """
+        ends = self.ends | {target: End.of(table) for target, table in self.tables.items()}
+        self.covered, self.tables, self.ends, self.since = [], {}, {}, 0
+        for target, end in ends.items():
+            if start and not is_nowhere(target):
+                # So far below that it does not seem to be the last copy before the next record.
+                self.tables[target] = run_tables.end_of_read(min(end.source, start - 1), end.target)
 
     def _cancel_from(self, start: int) -> None:
         cut = {target: run_tables.before(table, start) for target, table in self.tables.items()}
@@ -316,9 +328,9 @@ def intersection(first: Sequence[Covered], second: Sequence[Covered]) -> tuple[C
     return tuple(found)
 
 
-def _goes_back(records: Iterable[MappingRecord]) -> bool:
-    position = -1
-    for record in sorted(records, key=lambda r: (r.generation, r.sequence)):
+def _goes_back(position: int, records: Iterable[MappingRecord]) -> bool:
+    """Whether one of the records, which are in their order, starts below the end of the one before it."""
+    for record in records:
         if record.covered_from < position:
             return True
         position = record.covered_to

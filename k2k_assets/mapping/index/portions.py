@@ -147,7 +147,8 @@ def extended(
         added: Portions of the new segment, at most one for each source partition.
         load: Reads a piece that a cut goes through.
         doubtful: Source partitions whose records may have been lost in between. Their new portion may belong to a copy
-            that began anywhere; it continues the older ones only if it starts where the same generation stood.
+            that began anywhere; it continues the older ones only if it starts where the same generation stood. Else
+            these do not cover anything any more: their runs tell where copies are, and answer nothing.
 
     Raises:
         LateRecord: The new segment has a record that is older than one that was folded before.
@@ -159,7 +160,8 @@ def extended(
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
         if earlier and portion.source in doubtful and not _goes_on(earlier[-1], portion):
-            at -= 1
+            at -= 1  # so that no run seems to be the last one before the new ones
+            earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
         known[portion.source] = [*left, _with_set_at(portion, earlier, left)]
     return [portion for source in sorted(known) for portion in known[source]]

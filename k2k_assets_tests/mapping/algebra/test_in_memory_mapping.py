@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, PartitionMapping, Target, fold
+from k2k_assets.mapping.algebra.fold import Covered, Order, PartitionMapping, Target, fold
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, without
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
+from k2k_assets_tests.support.memory.mapping_topic import in_generations
 from k2k_assets_tests.support.suite.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
@@ -274,7 +275,7 @@ def test_after_a_loss_only_what_surely_goes_on_joins_on(
     later = replace(first, generation=first.generation + generation)
     held.take({("g", SOURCE): [Placed(0, 9, later)]})
     covered, tables = held.alone(SOURCE)
-    assert (len(covered) == 1) == joined
+    assert (covered[0].start == 0) == joined
     known = PartitionMap(SOURCE, 0, covered, tables)
     answer = translate(known, TARGETS[1], np.array([5]))
     assert (answer.states.tolist() == [TranslationState.EXACT]) == joined, (
@@ -298,4 +299,48 @@ def test_what_may_be_of_another_copy_is_not_skipped_any_more() -> None:
     held.extend(placed([replace(record(0, (0, 9), {}), override="by hand")]), mark_every=1)
     held.is_doubtful = True
     held.extend(placed([replace(record(1, (4, 7), {}), generation=2)]), mark_every=1)
-    assert held.skipped == [Covered(0, 3)]
+    assert held.skipped == [Covered(0, 4)]
+
+
+def test_what_lies_below_a_loss_may_all_have_been_copied_again() -> None:
+    """Lost are the way back to 0, and the second copies of 0 to 5: groups at 1 and 4 were moved to 0."""
+    records = [record(1, (0, 4), {}), record(2, (4, 10), {0: [(4, 0, 6)]})]
+    last = replace(record(3, (6, 20), {0: [(6, 14, 14)]}), generation=2)
+    held = InMemoryMapping()
+    held.extend(placed(records), mark_every=1)
+    held.is_doubtful = True
+    held.extend([Placed(0, 9, last)], mark_every=1)
+    answer = translate(PartitionMap(SOURCE, 0, *held.alone()), TARGETS[0], np.array([1, 4, 6, 20]), 0)
+    assert answer.offsets.tolist() == [-1, -1, 14, 28]
+
+
+@examples(150)
+@given(histories(), st.data())
+def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[MappingRecord], data: st.DataObject) -> None:
+    """Records were deleted before they were read; the next one was read."""
+    records = in_generations(records)
+    first = data.draw(st.integers(0, len(records) - 1))
+    after = data.draw(st.integers(first, len(records) - 1))
+    held = InMemoryMapping()
+    if first and data.draw(st.booleans()):
+        newest = Order(records[first - 1].generation, records[first - 1].sequence)
+        held = InMemoryMapping.behind(whole(records[:first]), newest)
+    elif first:
+        held.extend(placed(records[:first]), mark_every=1)
+        held.drop(older_than=data.draw(st.integers(0, 13_000)))
+    held.is_doubtful = after > first
+    rest = [Placed(0, offset, each) for offset, each in enumerate(records[after:], start=after)]
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        batch, rest = rest[:size], rest[size:]
+        try:
+            held.extend(batch, mark_every=1)
+        except NotInMemory:
+            return
+    maps = whole(records), PartitionMap(SOURCE, 0, *held.alone())
+    wanted, found = (each.reaching(records[-1].covered_to) for each in maps)  # as the commit record says
+    positions = np.arange(held.since, wanted.covered_end + 4)
+    for target in TARGETS:
+        right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))
+        told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
+        assert answer.offsets[told].tolist() == right.offsets[told].tolist()

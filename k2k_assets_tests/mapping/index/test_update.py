@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.control import mapping_records
 from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.mapping.index import merging, update
 from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
@@ -34,9 +36,11 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     LocalJobs,
     folded_at_once,
     histories,
+    in_generations,
     mapping_record,
     unique_root,
 )
+from k2k_assets_tests.support.memory.offset_model import target
 from k2k_assets_tests.support.suite.properties import examples
 
 
@@ -310,12 +314,43 @@ def test_a_copy_of_which_the_beginning_was_lost_does_not_join_on_to_an_earlier_o
     source.write(mapping_record((2, 1), (9, 12), [(9, 9, 3)]))
     manifest = index.update()
     (only,) = index.maps().values()
-    assert [tuple(covered) for covered in only.covered] == [(0, 8), (9, 12)]
+    assert [tuple(covered) for covered in only.covered] == [(9, 12)]
+    assert next(iter(only.runs.values())).source_end == 12, "nor does the target partition count as never filled"
     assert not manifest.doubtful
     source.write(mapping_record((3, 0), (12, 14), [(12, 12, 2)]))
     index.update()
     (only,) = index.maps().values()
-    assert [tuple(covered) for covered in only.covered] == [(0, 8), (9, 14)]
+    assert [tuple(covered) for covered in only.covered] == [(9, 14)]
+
+
+@examples(40)
+@given(records=histories(partitions=1), data=st.data())
+def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    """Records were deleted before they were read; later ones are read."""
+    index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()))
+    records = in_generations(records)
+    first = data.draw(st.integers(0, len(records)))
+    after = data.draw(st.integers(first, len(records)))
+    index.topic.write(*records[:first])
+    index.update()
+    index.topic.write(*records[first:after])
+    index.topic.expire()
+    for record in records[after:]:
+        index.topic.write(record)
+        if data.draw(st.booleans()):
+            index.update()
+    index.update()
+    if after == len(records):
+        return  # nothing that was read tells of the loss
+    for source, known in index.maps().items():
+        maps = (each.reaching(records[-1].covered_to) for each in (folded_at_once(records)[source], known))
+        wanted, found = (replace(each, began=0) for each in maps)
+        for to in (target(partition) for partition in range(3)):
+            right, answer = (translate(each, to, np.arange(40), 0) for each in (wanted, found))
+            told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
+            assert answer.offsets[told].tolist() == right.offsets[told].tolist()
 
 
 def test_a_late_record_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:

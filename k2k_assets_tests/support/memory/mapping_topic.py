@@ -234,6 +234,19 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
     return records
 
 
+def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
+    """The same records as instances write them: none goes back in its generation, what is set by hand has its own."""
+    found: list[MappingRecord] = []
+    last: dict[int, MappingRecord] = {}
+    for record in records:
+        before = last.get(record.partition)
+        goes_on = before and before.override is record.override is None and before.covered_to <= record.covered_from
+        generation = found[-1].generation if found else 1
+        last[record.partition] = replace(record, generation=generation + (not goes_on))
+        found.append(last[record.partition])
+    return found
+
+
 def unique_root(directory: Path) -> Path:
     """A place for one more index."""
     return directory / uuid.uuid4().hex

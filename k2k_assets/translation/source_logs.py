@@ -7,7 +7,7 @@
 
 The offsets tell nothing of it; leader epochs do (KIP-320). As long as the epoch at the end of a log is that of the last
 record that was copied, the log has had no other leader, and nothing is asked. After an election the source's client
-asks the leader whether it still has that record.
+asks the leader where that epoch ends in its log: once, however far the copy has to go in that epoch.
 
 A copy that meets a cut-off stops, and writes that down. Its stop tells of it where nobody can be asked: the partition
 has no leader, or the source is gone.
@@ -88,11 +88,8 @@ class LogEnds(NamedTuple):
         """Why a group's position in a partition means nothing, and what to do; empty if it does mean something."""
         end = self.offsets.get(source)
         if end == NOT_KNOWN:
-            why = self.offline.get(source, "its leader did not tell in time")
-            return (
-                f"{source} has lost records that were copied, or may have, and up to where it still holds the others "
-                f"is not known now: {why}"
-            )
+            why = self.offline.get(source, "it has another leader since, who did not tell in time")
+            return f"up to where {source} still holds what was copied is not known now: {why}"
         if end is not None and committed.offset > end:
             return (
                 f"{source} holds what was copied up to offset {end} only: there it ends, or was cut off, and a group "
@@ -117,14 +114,14 @@ class _Epoch(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """The leader's answer whether its log has the record before `position`: up to `end` it has, or it has all of it."""
+    """The leader's answer up to where its log has what was read under an epoch; or it has all below `position`."""
 
     epoch_today: int
     position: int
     end: int
 
     def holds(self, epoch_today: int, position: int) -> bool:
-        """A cut-off does, however long the log gets, until the leader is another one."""
+        """An end does, however long the log gets, until the leader is another one."""
         return self.epoch_today == epoch_today and (self.end != _WHOLE or position <= self.position)
 
 
@@ -140,6 +137,8 @@ class SourceLogs:
         self._pipeline = pipeline
         self._source = source
         self._answers: dict[_Epoch, _Answer] = {}
+        self._in_vain: set[_Epoch] = set()  # asked for before, and not answered in time
+        self._cuts: dict[_Epoch, int] = {}
 
     def ends(
         self,
@@ -181,6 +180,7 @@ class SourceLogs:
         kept = {of: answer for of, answer in self._answers.items() if of.partition in offline}
         self._ask(wanted, epochs)
         self._answers |= kept
+        self._note_cuts(wanted, offline)
         read_to: dict[TopicPartition, dict[int, int]] = {}
         for of, end in self._cut_below(of_groups).items():
             read_to.setdefault(of.partition, {})[of.epoch] = end
@@ -195,7 +195,7 @@ class SourceLogs:
         cut_once: Iterable[TopicPartition],
     ) -> dict[TopicPartition, int]:
         """What is known of logs that were cut off once, and that nobody can be asked about now."""
-        cuts = [(of.partition, answer.end) for of, answer in self._answers.items() if answer.end != _WHOLE]
+        cuts = [(of.partition, end) for of, end in self._cuts.items()]
         cuts += [*told.items(), *((tp, NOT_KNOWN) for tp in cut_once)]
         found: dict[TopicPartition, int] = {}
         for tp, end in cuts:
@@ -208,26 +208,44 @@ class SourceLogs:
         has = {of: self._answers[of].end if of in self._answers else NOT_KNOWN for of in positions}
         return {of: has[of] for of, position in positions.items() if has[of] < position}
 
+    def _note_cuts(self, positions: Mapping[_Epoch, int], offline: Collection[TopicPartition]) -> None:
+        """Notes where logs were cut off below these positions; of those that cannot be asked now it stays noted."""
+        before, found = self._cuts, {of: end for of, end in self._cut_below(positions).items() if end != NOT_KNOWN}
+        self._cuts = {of: end for of, end in before.items() if of.partition in offline} | found
+        for of in found.keys() - before.keys():
+            log.warning(
+                "%s: positions above %d are of a former log: leader epoch %d ends there", of[0], found[of], of[1]
+            )
+
     def _ask(self, asked: Mapping[_Epoch, int], epochs: Mapping[TopicPartition, int]) -> None:
         """Asks for what is not known yet; then `_answers` has what could be told in time."""
-        today = {of: (epochs[of.partition], position) for of, position in asked.items()}
+        today = {of: epochs[of.partition] for of in asked}
         before = {of: self._answers[of] for of in asked if of in self._answers}
-        self._answers = {of: answer for of, answer in before.items() if answer.holds(*today[of])}
+        self._answers = {of: answer for of, answer in before.items() if answer.holds(today[of], asked[of])}
         new = today.keys() - self._answers.keys()
+        self._in_vain &= new
+        if not new:
+            return
+        partitions = {of.partition for of in new}
         # Below the log start no leader knows the epochs any more; what was cut off there is deleted as well.
-        starts = self._source.led_offsets({of.partition for of in new}, "earliest").offsets if new else {}
+        starts = self._source.led_offsets(partitions, "earliest").offsets
         deleted = {of for of in new if asked[of] <= starts.get(of.partition, -1)}
-        self._answers |= {of: _Answer(*today[of], _WHOLE) for of in deleted}
-        left, deadline = new - deleted, Deadline(_SECONDS)
+        self._answers |= {of: _Answer(today[of], asked[of], _WHOLE) for of in deleted}
+        # At the end the leader tells where the epoch ends, which is right for all positions below as well.
+        ends = self._source.led_offsets(partitions, self._pipeline.readable_end).offsets
+        at = {of: max(asked[of], ends.get(of.partition, 0)) for of in new - deleted}
+        left, deadline = sorted(at, key=self._in_vain.__contains__), Deadline(_SECONDS)
         while left and not deadline.expired():
             some = dict(islice({of.partition: of for of in left}.items(), _AT_ONCE))  # of each partition one at a time
-            left = left.difference(some.values())
+            left = [of for of in left if of not in some.values()]
             try:
-                found = self._validated({tp: Position(asked[of], of.epoch) for tp, of in some.items()}, deadline)
+                found = self._validated({tp: Position(at[of], of.epoch) for tp, of in some.items()}, deadline)
             except (K2KError, Restart) as error:
                 log.warning("whether the source still holds what was copied or read cannot be asked now: %s", error)
                 return
-            self._answers |= {some[tp]: _Answer(*today[some[tp]], end) for tp, end in found.items() if end != NOT_KNOWN}
+            told = {some[tp]: end for tp, end in found.items() if end != NOT_KNOWN}
+            self._answers |= {of: _Answer(today[of], at[of], end) for of, end in told.items()}
+            self._in_vain = self._in_vain.union(some.values()).difference(told)
 
     def _validated(self, wanted: Mapping[TopicPartition, Position], deadline: Deadline) -> dict[TopicPartition, int]:
         """Reads from these positions on, so that the leaders are asked; returns what is known in time."""
@@ -235,12 +253,13 @@ class SourceLogs:
         source = records_transport_of(self._pipeline).open_source(_BUFFER_BYTES)
         try:
             source.assign(wanted)
-            while (left := wanted.keys() - found.keys()) and not deadline.expired():
+            while wanted.keys() - found.keys() and not deadline.expired():
                 try:
-                    polled = source.poll(1000, min(0.1, deadline.remaining()))
+                    # One event at a time: none is lost where the next one is a stop, which is the usual answer.
+                    polled = source.poll(1, min(0.1, deadline.remaining()))
                 except SourceStopped as stopped:
-                    found[stopped.partition] = _cut_off(stopped.partition, stopped.reason)
-                    source.assign({tp: wanted[tp] for tp in left - {stopped.partition}})
+                    if stopped.partition not in found:
+                        found[stopped.partition] = _end_told(stopped.partition, stopped.reason)
                     continue
                 found.update(dict.fromkeys([*(chunk.source for chunk in polled.chunks), *polled.ends], _WHOLE))
         finally:
@@ -277,15 +296,13 @@ def _end_of_epoch(record: CopyEnd) -> int:
     return record.position if record.epoch_end is None else record.epoch_end
 
 
-def _cut_off(partition: TopicPartition, reason: StopReason) -> int:
-    """Up to where the log is the one that was copied, by the reason for which it cannot be read on."""
+def _end_told(partition: TopicPartition, reason: StopReason) -> int:
+    """Where an epoch ends, by the reason for which the log cannot be read on behind it."""
     if isinstance(reason, SourceReadDenied | BatchUnreadable | RecordsDeleted):
         return _WHOLE  # the leader was asked before it was read
     end = _cut_at(reason)
     if end == NOT_KNOWN:
         log.warning("%s: which positions are of a former log is not known: %s", partition, render(reason))
-        return NOT_KNOWN
-    log.warning("%s: positions above %d are of a former log: %s", partition, end, render(reason))
     return end
 
 

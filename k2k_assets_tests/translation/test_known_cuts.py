@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -18,10 +20,12 @@ from k2k_assets.kafka.cluster_offsets import LedOffsets
 from k2k_assets.kafka.groups import CommittedOffset
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.live import Cut
+from k2k_assets.translation import source_logs
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets.translation.source_logs import LogEnds, SourceLogs, told_by_stops
 from k2k_assets.translation.translator import OffsetTranslator
+from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.plans import commit_record
 
@@ -114,6 +118,68 @@ def test_why_a_position_is_of_another_log_is_said(read: tuple[int, int], why: st
     assert why in said
     assert bool(said) == bool(why)
     assert logs.why_unknown(other, CommittedOffset(0)).endswith("is not known now: no leader")
+
+
+def test_while_a_backlog_is_copied_a_leader_is_asked_once_for_the_end_of_its_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader was asked again in each poll, about each partition, because the position had risen."""
+    partitions = [TopicPartition("orders", n) for n in range(300)]
+    cut = partitions[7]
+    source, logs, asked = _leaders(tmp_path, monkeypatch, partitions, {cut: 250})
+    for position in range(100, 500, 100):
+        copied = {tp: _copied(tp, position, 0) for tp in partitions}
+        wanted = dict.fromkeys(partitions, 1000) | ({cut: 250} if position > 250 else {})
+        assert logs.ends(copied, copied).offsets == wanted
+    assert sorted(asked) == partitions
+    _lose_leaders(source, partitions)
+    assert logs.ends(copied, copied).offsets == {cut: 250}, "an epoch that has ended is no cut-off"
+
+
+def test_those_of_which_nobody_told_in_time_are_asked_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that never tells is not in the way of all others."""
+    monkeypatch.setattr(source_logs, "_AT_ONCE", 1)
+    partitions = [TopicPartition("orders", n) for n in range(4)]
+    _, logs, asked = _leaders(tmp_path, monkeypatch, partitions, {}, silent=partitions[:2])
+    monkeypatch.setattr(source_logs, "_SECONDS", 0.05)
+    copied = {tp: _copied(tp, 9, 0) for tp in partitions}
+    for _ in range(4):
+        found = logs.ends(copied, copied)
+    assert found.offsets == dict.fromkeys(partitions[:2], NOT_KNOWN) | dict.fromkeys(partitions[2:], 1000)
+    assert all(asked.count(tp) == 1 for tp in partitions[2:])
+    why = found.why_unknown(partitions[0], CommittedOffset(0))
+    assert why == (
+        "up to where orders-0 still holds what was copied is not known now: it has another leader since, who did not "
+        "tell in time"
+    )
+
+
+def _leaders(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: Collection[TopicPartition],
+    epoch_ends: Mapping[TopicPartition, int],
+    silent: Collection[TopicPartition] = (),
+) -> tuple[Mock, SourceLogs, list[TopicPartition]]:
+    """Leaders whose logs end at 1000, in epoch 1; epoch 0 ends at 900. The list gets the partitions that are asked."""
+    source = Mock(spec=Cluster)
+    logs = SourceLogs(make_pipeline(tmp_path, "s:1", "t:1", ["orders"]), source)
+    everywhere = dict.fromkeys(partitions, 1000)
+    source.led_ends.return_value = (LedOffsets(everywhere, {}), dict.fromkeys(partitions, 1))
+    source.led_offsets.side_effect = lambda asked, which: LedOffsets(
+        dict.fromkeys(asked, 0 if which == "earliest" else 1000), {}
+    )
+    asked: list[TopicPartition] = []
+
+    def validated(wanted: Mapping[TopicPartition, Position], deadline: Deadline) -> dict[TopicPartition, int]:
+        asked.extend(wanted)
+        if not wanted.keys().isdisjoint(silent):
+            time.sleep(deadline.remaining())
+        ends = {tp: epoch_ends.get(tp, 900) for tp in wanted if tp not in silent}
+        return {tp: end if end < wanted[tp].offset else 2**62 for tp, end in ends.items()}
+
+    monkeypatch.setattr(logs, "_validated", validated)
+    return source, logs, asked
 
 
 def _lose_leaders(source: Mock, partitions: Iterable[TopicPartition]) -> None:

@@ -6,7 +6,7 @@ record is skipped. Partitions of its topics that it does not name count as unrea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,7 +135,7 @@ def checkpoint_back(translator: OffsetTranslator, positions: Mapping[TopicPartit
     for topic in topics:
         translator.ensure_copied_to(topic)
     rows = []
-    sources = translator.partitions_of(topic for name in topics for topic in routes.sources_of(name))
+    sources = _all_partitions(translator, {topic for name in topics for topic in routes.sources_of(name)})
     logs = translator.source_logs([TopicPartition(source.topic, source.partition) for source in sources])
     for source in sources:
         mapping = translator.mappings.map_of(source, 0)
@@ -171,20 +171,34 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
     return CopiedAtCut(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 
 
+def _all_partitions(translator: OffsetTranslator, topics: Collection[str]) -> list[SourcePartition]:
+    """The partitions of source topics, also those of which copying has not begun: Spark wants to know of each."""
+    copied, there = translator.partitions_of(topics), translator.routes.source
+    begun = {TopicPartition(source.topic, source.partition) for source in copied}
+    others = {tp for tp in (*there.starts, *there.offline_partitions) if tp.topic in topics} - begun
+    cluster = translator.routes.cluster
+    return [*copied, *(SourcePartition(cluster, tp.topic, there.ids[tp.topic], tp.partition) for tp in sorted(others))]
+
+
 def _read(
     translator: OffsetTranslator, mapping: PartitionMap, positions: Mapping[TopicPartition, int]
 ) -> dict[Target, int]:
     """The reader's position in each target partition that a source partition goes to; 0 where it has read nothing."""
-    topic = translator.routes.targets[mapping.source.topic]
-    of_today = translator.routes.target.ids.get(topic)
+    routes, source = translator.routes, mapping.source
+    topic = routes.targets[source.topic]
+    of_today = routes.target.ids.get(topic)
     targets = [target for target in mapping.runs if (target.topic, target.topic_id) == (topic, of_today)]
+    if not mapping.runs and of_today is not None and routes.keeps_partition(source.topic):
+        targets = [Target(topic, of_today, source.partition)]  # where its first record will go
     return {target: positions.get(TopicPartition(target.topic, target.partition), 0) for target in targets}
 
 
 def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Target, int]) -> tuple[int, int]:
     if translator.other_way and translator.other_way.concerns(mapping.source):
         return _both_ways_back(translator, mapping, read)
-    if len(read) != 1:
+    if not mapping.runs:
+        offset, state = _log_start(translator, mapping)
+    elif len(read) != 1:
         offset, state = combine_back(mapping, read)
     else:
         ((target, position),) = read.items()
@@ -195,6 +209,14 @@ def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Tar
         bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
     )
     return offset, TranslationState.MAY_REPEAT if repeats and state is TranslationState.EXACT else state
+
+
+def _log_start(translator: OffsetTranslator, mapping: PartitionMap) -> tuple[int, TranslationState]:
+    """Where a reader begins in a source partition of which no record was copied, as far as the mappings prove that."""
+    start = translator.routes.source.starts.get(TopicPartition(mapping.source.topic, mapping.source.partition))
+    if start is None or not mapping.is_whole or mapping.target_began is not None:
+        return NO_OFFSET, TranslationState.UNKNOWN
+    return start, TranslationState.EXACT
 
 
 def _before_end(offset: int, state: int, end: int | None) -> tuple[int, int]:

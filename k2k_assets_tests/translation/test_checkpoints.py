@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from k2k_assets.mapping.live.live import Cut
 from k2k_assets.translation.checkpoints import TranslatedCheckpoint, checkpoint, checkpoint_back
 from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
-from k2k_assets.translation.translator import OffsetTranslator
+from k2k_assets.translation.translator import OffsetTranslator, TranslatedOffset
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 S0, T0, T1, T2 = TopicPartition("s", 0), *(TopicPartition("t", n) for n in range(3))
@@ -83,6 +84,67 @@ def _back(
         source_logs=lambda partitions: dict(zip(partitions, log_ends, strict=True)) if log_ends else {},
     )
     return checkpoint_back(cast("OffsetTranslator", known), read)
+
+
+def _back_with_nothing_from(
+    folder: Path,
+    one: PartitionMap,
+    other_way: SimpleNamespace | None = None,
+    read: Mapping[TopicPartition, int] | None = None,
+    at_least_once: bool = False,
+) -> list[str]:
+    """The way back where s-0 is copied, s-1 has a map without runs, and of s-2 not even a start is noted."""
+    pipeline = make_pipeline(folder, "s:1", "t:1", ["s"], sink={"static": "t"}, partition="source")
+    runs = {Target("t", "tid", 0): RunTable.of([Run(0, 0, 4)])}
+    maps = {0: PartitionMap(one.source._replace(partition=0), 0, (Covered(0, 4),), runs), 1: one}
+    starts = {TopicPartition("s", n): n for n in range(3)}
+    there = Standing({"s": "sid"}, starts)
+    known: Any = SimpleNamespace(
+        pipeline=pipeline,
+        routes=Routes("c", {"s": "t"}, frozenset(), there, Standing({"t": "tid"}, {}), at_least_once),
+        cut=Cut({"t": "tid"}, {}, {T0: 4, T1: 0, T2: 0}, {}),
+        other_way=other_way,
+        mappings=SimpleNamespace(
+            map_of=lambda source, _: maps.get(source.partition, PartitionMap(source, None, (), {}))
+        ),
+        ensure_copied_to=lambda topic: ["s"],
+        partitions_of=lambda topics: [each.source for each in maps.values()],
+        source_logs=lambda partitions: {},
+        translate_back=lambda topic, partition, offsets: [
+            TranslatedOffset(topic, partition, offsets[0], "s", partition, 7 + partition, "exact")
+            if partition in maps
+            else TranslatedOffset(topic, partition, offsets[0], None, None, None, "not replicated")
+        ],
+    )
+    found = checkpoint_back(cast("OffsetTranslator", known), read or {T0: 2, T1: 0, T2: 0})
+    return [f"{row.offset} {row.state}" for row in found.partitions]
+
+
+S1 = SourcePartition("c", "s", "sid", 1)
+
+
+def test_a_reader_goes_back_to_the_log_start_of_what_was_never_copied(tmp_path: Path) -> None:
+    """Else no checkpoint comes back as long as one partition has no record, and Spark wants all partitions."""
+    begun = PartitionMap(S1, 9, (Covered(9, 9),), {}, log_start=9)
+    left_out = replace(begun, covered=(Covered(9, 40),))
+    for one in (begun, left_out, replace(begun, covered=())):
+        assert _back_with_nothing_from(tmp_path, one) == ["2 exact", "1 exact", "2 exact"]
+    without_mappings = replace(begun, covered=(Covered(40, 40),))
+    adopted = replace(begun, target_began=8)
+    for one in (without_mappings, adopted):
+        assert _back_with_nothing_from(tmp_path, one) == ["2 exact", "None unknown", "2 exact"]
+
+
+def test_at_least_once_copies_may_have_been_read_that_are_not_mapped(tmp_path: Path) -> None:
+    begun = PartitionMap(S1, 9, (Covered(9, 9),), {}, log_start=9)
+    found = _back_with_nothing_from(tmp_path, begun, read={T0: 2, T1: 3, T2: 0}, at_least_once=True)
+    assert found == ["2 exact", "1 may be read again", "2 exact"]
+
+
+def test_where_both_sides_are_written_the_other_way_tells_of_what_was_never_copied(tmp_path: Path) -> None:
+    begun = PartitionMap(S1, 9, (Covered(9, 9),), {}, log_start=9)
+    other_way = SimpleNamespace(concerns=lambda source: True)
+    assert _back_with_nothing_from(tmp_path, begun, other_way) == ["7 exact", "8 exact", "None not replicated"]
 
 
 def test_a_source_partition_without_a_leader_leaves_the_way_back_incomplete(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import Field
+
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
@@ -22,6 +24,15 @@ replication:
   - source: {{topic: ".*", internalTopics: enabled}}
   - sink: {{name: "{INFERRED}", topic: source, partition: source}}
 """
+
+
+class MappedTopics(SinkTopic):
+    """The names of target topics by the mappings. Names are no patterns: a topic is not taken for another one."""
+
+    targets: Mapping[str, str] = Field(description="Target topic by source topic.")
+
+    def target(self, source_topic: str) -> str | None:
+        return self.targets.get(source_topic)
 
 
 def load_mapper_pipeline(files: Sequence[Path], *, variables: bool = True) -> Pipeline:
@@ -73,6 +84,5 @@ def routing_of(
             found = (record.time, 0, record.target_topic) if record else (-1, end, target.topic)
             newest[mapping.source.topic] = max(found, newest.get(mapping.source.topic, found))
             same_partition = same_partition and target.partition == mapping.source.partition
-    # The keys are regular expressions: they are escaped, so that a topic does not match another one.
-    topics = sorted((name.replace(".", r"\."), to) for name, (_, _, to) in newest.items())
-    return Routing(topic=SinkTopic(static_mapping=tuple(topics)), partition="source" if same_partition else "producer")
+    targets = {name: to for name, (_, _, to) in newest.items()}
+    return Routing(topic=MappedTopics(targets=targets), partition="source" if same_partition else "producer")

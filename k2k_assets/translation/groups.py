@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,6 @@ from numpy.typing import NDArray
 
 from k2k_assets.control.group_versions import parse
 from k2k_assets.core.bulk import without_cycle_collection
-from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.cut import Feed, combine
@@ -343,13 +344,12 @@ def feeding(
     """
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     spread: set[str] = set()
-    for source in sorted(sources):
-        try:
-            topic = routing.target_topic(source.topic)
-        except Refused:
+    for name, partitions in groupby(sorted(sources), key=attrgetter("topic")):
+        topic = routing.target_if_any(name)
+        if topic is None:
             continue  # the topic has no route any more
-        by_topic[topic].append(source)
-        if not routing.keeps_partition(source.topic):
+        by_topic[topic] += partitions
+        if not routing.keeps_partition(name):
             spread.add(topic)
     by_target: dict[TopicPartition, list[TopicPartition]] = defaultdict(list)
     for topic, feeds in by_topic.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -14,10 +15,13 @@ from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.mapper_file import load_mapper_pipeline, routing_of
+from k2k_assets.kafka.groups import Ends
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.pipeline import load_pipeline
+from k2k_assets.pipeline.sections import routing
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.translation.groups import feeding
 from k2k_assets_tests.pipeline.files import TUTORIAL
 from k2k_assets_tests.support.brokers.groups import commit, held
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
@@ -179,6 +183,28 @@ def test_a_topic_is_not_taken_for_another_one(tmp_path: Path) -> None:
     found = routing_of(pipeline, [PartitionMap(SourcePartition("c", "a.b", "id", 0), 0, (), runs)])
     assert found.target_topic("a.b") == "copy.a.b"
     assert found.topic.target("aXb") is None
+
+
+def test_where_many_topics_go_is_looked_up_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each name with a dot was compared with the patterns of all topics, for each partition of its topic."""
+    pipeline = load_mapper_pipeline([write(tmp_path, MAPPER_ONLY)])
+    at = [TopicPartition(f"a.{n}", p) for n in range(3) for p in range(2)]
+    maps = [
+        PartitionMap(
+            SourcePartition("c", tp.topic, "id", tp.partition),
+            0,
+            (),
+            {Target(f"copy.{tp.topic}", "tid", tp.partition): RunTable.of([Run(0, 0, 1)])},
+        )
+        for tp in at
+    ]
+    monkeypatch.setattr(routing, "compile_java", Mock(side_effect=AssertionError))
+    found = routing_of(pipeline, maps)
+    targets = {TopicPartition(f"copy.{tp.topic}", tp.partition): tp for tp in at}
+    assert list(feeding(at, found, dict.fromkeys(targets, Ends(0, 1)))) == [
+        ([target], [source]) for target, source in targets.items()
+    ]
+    assert found.topic.target("b") is None
 
 
 @pytest.mark.integration

@@ -424,5 +424,5 @@ def test_behind_an_index_from_which_records_were_lost_nothing_joins_on(
         [target] = found.runs
         back = translate_back(found, target, np.array([8, 12, 17, 20]))
         states = [TranslationState(state).label for state in back.states.tolist()]
-        expected = [(8, "exact"), (-1, "unknown"), (10, "exact"), (13, "exact")]
+        expected = [(-1, "unknown"), (-1, "unknown"), (10, "exact"), (13, "exact")]
         assert list(zip(back.offsets.tolist(), states, strict=True)) == expected

@@ -22,7 +22,11 @@ class ThrottleRule(Section):
 
 
 class Throttle(Section):
-    """How many bytes a second are copied at most: keys and values, uncompressed, as they leave the source."""
+    """How many bytes a second are copied at most.
+
+    By whole batches (`transport.form`) these are the source's batches as they are, compressed where they are; by single
+    records the keys and values, uncompressed.
+    """
 
     bytes_per_second: Count | None = Field(
         default=None,

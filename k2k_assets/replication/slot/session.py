@@ -260,6 +260,7 @@ class Session:
             if self._function_wait.has_waited:
                 self._other_topics.end()
                 self._function_wait.has_waited, now = False, monotonic()
+                self._intake.last_record = now  # it was at work meanwhile, not idle
             self._go_on_without_held()
             self._ensure_source_answers(polled, now)
             self._committer.commit_if_due(dry, now)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from k2k_assets.core.stops.reasons.unclassified import Unclassified
-from k2k_assets.replication.extent import Continuous
+from k2k_assets.replication.extent import Continuous, Window
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.interface import Polled
@@ -197,3 +198,16 @@ def test_what_the_target_refuses_meanwhile_ends_the_session_at_once(harness: Any
     assert function.left_at is not None
     assert function.left_at < 10
     assert all(P1 not in t.offsets for t in made.copying)
+
+
+def test_while_a_function_works_a_window_is_not_idle(harness: Any) -> None:
+    """What waits behind its records is read when it is done, though it took longer than a window waits for records."""
+    function = Slow(10.0, once=True)
+    later = [Arrival(5.0, P1, n) for n in range(2, 6)]
+    made: Harness = harness(
+        [*arrivals(0, 1, source=P1), *later], {P1: 6},
+        extent=Window(timedelta(hours=1), timedelta(seconds=3)), first_stages=[function], stop_at=70.0,
+    )  # fmt: skip
+    function.harness = made
+    made.run()
+    assert positions(made) == {P1: 6}

@@ -285,7 +285,7 @@ class InMemoryMapping:
                 self.tables[target] = run_tables.end_of_read(min(end.source, start - 1), end.target)
 
     def _cancel_from(self, start: int) -> None:
-        cut = {target: run_tables.before(table, start) for target, table in self.tables.items()}
+        cut = {target: _before(table, start) for target, table in self.tables.items()}
         self.tables = {target: table for target, table in cut.items() if len(table)}
 
     def _mark(self, offset: int, record: MappingRecord, every: int) -> None:
@@ -326,6 +326,13 @@ def intersection(first: Sequence[Covered], second: Sequence[Covered]) -> tuple[C
         else:
             j += 1
     return tuple(found)
+
+
+def _before(table: RunTable, start: int) -> RunTable:
+    """As `run_tables.before`; an end alone, of which the runs are forgotten, stays known below the start."""
+    cut = run_tables.before(table, start)
+    is_end_alone = start and not len(cut) and len(table) and not table.counts[0]
+    return run_tables.end_of_read(start - 1, int(table.target_starts[0])) if is_end_alone else cut
 
 
 def _goes_back(position: int, records: Iterable[MappingRecord]) -> bool:

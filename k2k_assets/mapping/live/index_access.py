@@ -52,7 +52,7 @@ class IndexAccess:
         self._kept: dict[SourcePartition, tuple[str, int, int, PartitionMap]] = {}
         self._next_look = 0.0
         self._unreadable: set[str] = set()
-        self._is_missed = False
+        self._is_missed = self._had_reader = False
         self.reader: IndexReader | None = None
         self.refresh()
 
@@ -87,7 +87,8 @@ class IndexAccess:
         try:
             found = IndexReader.open(self._pipeline)
         except (IndexUnusable, OSError) as reason:
-            log.info("mappings are read from their topic alone, without an index: %s", reason)
+            if self.reader is not None or not self._had_reader:
+                log.info("mappings are read from their topic alone, without an index: %s", reason)
             # A disk may come back with the whole index; a deleted index can only be built anew, from the same topic.
             self._is_missed |= self.reader is not None and isinstance(reason, IndexUnusable)
             self.reader = None
@@ -103,7 +104,7 @@ class IndexAccess:
                 log.info("the mapping index of %s has read less than before: it is waited for", self._pipeline.name)
                 self._note_missed()
                 return None
-            self.reader = found
+            self.reader, self._had_reader = found, True
         return self.reader
 
     def take_missed(self) -> bool:
@@ -112,8 +113,8 @@ class IndexAccess:
         return missed
 
     def has_grown_to(self, read_to: Mapping[int, int]) -> bool:
-        """Whether the index, if there was one, has read up to these offsets of the mapping topic by now."""
-        if self.reader and time.monotonic() >= self._next_look and not self._is_readable_to(read_to):
+        """Whether the index, if there ever was one, has read up to these offsets of the mapping topic by now."""
+        if self._had_reader and time.monotonic() >= self._next_look and not self._is_readable_to(read_to):
             self.refresh()
         return self._is_readable_to(read_to)
 

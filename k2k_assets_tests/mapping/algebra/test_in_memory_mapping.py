@@ -17,6 +17,7 @@ from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInM
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
+from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets_tests.support.memory.mapping_topic import in_generations
 from k2k_assets_tests.support.suite.properties import examples
@@ -312,6 +313,24 @@ def test_what_lies_below_a_loss_may_all_have_been_copied_again() -> None:
     held.extend([Placed(0, 9, last)], mark_every=1)
     answer = translate(PartitionMap(SOURCE, 0, *held.alone()), TARGETS[0], np.array([1, 4, 6, 20]), 0)
     assert answer.offsets.tolist() == [-1, -1, 14, 28]
+
+
+def test_a_target_with_forgotten_copies_stays_known_when_a_later_copy_goes_back_below_them() -> None:
+    """A reader of both targets that has read nothing of the second one must not be sent behind its records."""
+    first = [record(1, (0, 50), {0: [(0, 0, 50)]}), record(2, (50, 100), {1: [(50, 0, 50)]})]
+    behind_the_loss = replace(record(3, (200, 300), {0: [(200, 200, 100)]}), generation=2)
+    back = replace(record(4, (60, 400), {0: [(60, 300, 340)]}), generation=3)
+    held = InMemoryMapping()
+    held.extend(placed(first), mark_every=1)
+    held.is_doubtful = True
+    for offset, each in enumerate([behind_the_loss, back], start=9):
+        held.extend([Placed(0, offset, each)], mark_every=1)
+
+    def unread(known: PartitionMap) -> tuple[int, TranslationState]:
+        return combine_back(known, {to: 640 if to == TARGETS[0] else 0 for to in known.runs})
+
+    assert unread(PartitionMap(SOURCE, 0, *held.alone()))[1] == TranslationState.UNKNOWN
+    assert unread(whole([*first, behind_the_loss, back])) == (50, TranslationState.EXACT)
 
 
 @examples(150)

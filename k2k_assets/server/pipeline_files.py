@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 from k2k_assets.core.errors import PipelineFileError
 from k2k_assets.pipeline import Pipeline, load_pipeline
@@ -84,13 +85,20 @@ def _named(found: Iterable[LoadedFiles]) -> Iterator[LoadedFiles]:
         pipeline = loaded.pipeline
         if pipeline is None:
             yield loaded
-        elif (first := seen.setdefault(f"{pipeline.name}:{pipeline.group}", loaded)) is not loaded:
+        elif (first := seen.setdefault(_id_of(pipeline), loaded)) is not loaded:
             names = ", ".join(map(str, first.files))
             yield LoadedFiles(
                 loaded.files, fault=f"pipeline '{pipeline.name}', group '{pipeline.group}', is in {names} too"
             )
         else:
-            yield replace(loaded, id=f"{pipeline.name}:{pipeline.group}")
+            yield replace(loaded, id=_id_of(pipeline))
+
+
+def _id_of(pipeline: Pipeline) -> str:
+    """The pipeline in addresses: nothing in it has a meaning there, and no other pipeline has it."""
+    return ":".join(
+        quote(text.replace("~", "~7E"), safe="~").replace("%", "~") for text in (pipeline.name, pipeline.group)
+    )
 
 
 def _stamp(path: Path) -> tuple[str, int, int] | None:

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.routing import Route
@@ -71,6 +72,20 @@ def test_what_is_not_there_is_said(file: Path) -> None:
     assert (answer.status_code, answer.json()["error"]) == (404, "there is no pipeline 'nowhere'")
     assert client(file).get("/api/v2/pipelines").status_code == 404
     assert client(file).get(f"{ONE}/pause").status_code == 405
+
+
+def test_a_pipeline_with_a_slash_in_its_name_and_group_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoded, a slash is one before the address is taken apart."""
+    monkeypatch.setattr(Changing, "resume", lambda *_: None)
+    group = {"group.id": "k2k/groups"}
+    asked = client(write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name="shop/orders", consumer=group))
+    (found,) = asked.get("/api/v1/pipelines").json()["pipelines"]
+    assert (found["name"], found["group"]) == ("shop/orders", "k2k/groups")
+    # As the page does.
+    answer = asked.post(f"/api/v1/pipelines/{quote(found['id'], safe='')}/resume", json={"topics": ["orders"]})
+    assert (answer.status_code, answer.json()) == (200, {"topics": ["orders"]})
 
 
 def test_a_cluster_that_does_not_answer_is_told_and_no_secret_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,5 +77,14 @@ def test_no_other_file_decides_which_pipeline_an_address_means(file: Path) -> No
     assert [one.id for one in files.current()] == [first, ""]
 
 
+def test_pipelines_whose_names_and_groups_read_alike_are_two(tmp_path: Path) -> None:
+    named = [("a:b", "c"), ("a", "b:c"), ("a~3Ab", "c"), ("a/b", "c%")]
+    files = [
+        (write_pipeline(tmp_path, "s:1", "t:1", ["orders"], name=name, consumer={"group.id": group}),)
+        for name, group in named
+    ]
+    assert [one.id for one in PipelineFiles(files).current()] == ["a~3Ab:c", "a:b~3Ac", "a~7E3Ab:c", "a~2Fb:c~25"]
+
+
 def _names(files: PipelineFiles) -> list[str]:
     return [one.pipeline.name for one in files.current() if one.pipeline is not None]

@@ -48,7 +48,7 @@ async function draw() {
 
 function drawNames(pipelines, id) {
   const isAlone = ({ name }) => pipelines.filter((one) => one.name === name).length === 1;
-  const label = (one) => (isAlone(one) ? one.name : one.id);
+  const label = (one) => (isAlone(one) ? one.name : `${one.name}:${one.group}`);
   const links = pipelines.map((one) =>
     e("a", { href: `#${encodeURIComponent(one.id)}`, "aria-current": one.id === id ? "page" : null }, label(one)),
   );

@@ -169,11 +169,18 @@ def plan_failback(
         for source in sources:
             fed[source] += targets
     fed_by = Counter(target for targets in fed.values() for target in targets)
+    into: dict[str, set[TopicPartition]] = defaultdict(set)
+    for source, targets in fed.items():
+        for target in targets:
+            into[target.topic].add(source)
     planner = _Planner(pipe, source_ends, prefix, reverse, target_logs or {}, fed_by, offline_partitions, shared)
     plans = []
     for name, group in sorted(on_target.items()):
         stands = on_source.get(name, GroupOffsets(name, {}))
-        rows = [row for source in sorted(fed) if (row := planner.row(source, fed[source], group, stands))]
+        # A group reads few of all topics, and of the others nothing is looked up.
+        read = {tp.topic for tp in (*group.offsets, *group.unstable)}
+        sources = sorted(set().union(*(into.get(topic, ()) for topic in read)))
+        rows = [row for source in sources if (row := planner.row(source, fed[source], group, stands))]
         if rows:
             plans.append(FailbackPlan(name, rows))
     return plans
@@ -212,8 +219,6 @@ class _Planner:
         self, source: TopicPartition, today: Sequence[TopicPartition], group: GroupOffsets, stands: GroupOffsets
     ) -> BackRow | None:
         topics = {target.topic for target in today}
-        if not any(tp.topic in topics for tp in (*group.offsets, *group.unstable)):
-            return None
         targets = self._with_former(source, today)
         found = tuple((target, group.offsets[target]) for target in targets if target in group.offsets)
         unstable = not group.unstable.isdisjoint(targets) or source in stands.unstable

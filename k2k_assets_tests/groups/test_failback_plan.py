@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.groups.failback_plan import FailbackDecision, FailbackPlan, Pipe, plan_failback
+from k2k_assets.groups import failback_plan
+from k2k_assets.groups.failback_plan import BackRow, FailbackDecision, FailbackPlan, Pipe, plan_failback
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
@@ -60,6 +62,26 @@ def planned(
     )
     ends = {tp: Ends(source_start, source_end) for tp in (A0, B0)}
     return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
+
+
+def test_only_partitions_of_topics_that_a_group_reads_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers are stopped meanwhile: a thousand groups took minutes beside twenty thousand partitions."""
+    sources = [TopicPartition(f"s{n}", 0) for n in range(9)]
+    targets = {source: TopicPartition(f"x.s{n}", 0) for n, source in enumerate(sources)}
+    maps = [mapping(source, 9, {target: [Run(0, 5, 9)]}) for source, target in targets.items()]
+    many = pipe(PREFIXED, dict.fromkeys(targets.values(), Ends(0, 14)), *maps)
+    looked_at: list[TopicPartition] = []
+    row = failback_plan._Planner.row
+
+    def noting(self: failback_plan._Planner, source: TopicPartition, *rest: Any) -> BackRow | None:
+        looked_at.append(source)
+        return row(self, source, *rest)
+
+    monkeypatch.setattr(failback_plan._Planner, "row", noting)
+    groups = {f"g{n}": GroupOffsets(f"g{n}", {targets[sources[n]]: CommittedOffset(7)}) for n in range(9)}
+    plans = plan_failback(groups, {}, many, dict.fromkeys(sources, Ends(0, 100)), "k2k_")
+    assert [plan.commits for plan in plans] == [{source: 2} for source in sources]
+    assert looked_at == sources
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from typing import NamedTuple, TypeVar
 
 V = TypeVar("V")
 
+HIGHEST_OFFSET = 2**63 - 1
+"""The highest offset that Kafka can have."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.topic_partition import TopicPartition, by_topic
+from k2k_assets.core.topic_partition import HIGHEST_OFFSET, TopicPartition, by_topic
 
 
 def parse(text: str, where: str) -> dict[TopicPartition, int]:
@@ -36,6 +36,9 @@ def parse(text: str, where: str) -> dict[TopicPartition, int]:
         )
     if len(found) > 1:
         raise Refused(f"{where} holds the offsets of {len(found)} Kafka sources: translate each line by itself")
+    beyond = [str(tp) for tp, offset in found[0].items() if offset > HIGHEST_OFFSET]
+    if beyond:
+        raise Refused(f"{where} holds no offset for {', '.join(beyond)}: it is larger than {HIGHEST_OFFSET}")
     logical = [str(tp) for tp, offset in found[0].items() if offset < 0]
     if logical:
         raise Refused(

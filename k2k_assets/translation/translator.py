@@ -19,7 +19,7 @@ import numpy as np
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Refused
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import HIGHEST_OFFSET, TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.algebra.partition_map import Offsets, SourcePartition
@@ -299,7 +299,10 @@ def _cluster_of_index(pipeline: Pipeline) -> str:
 
 
 def _positions(offsets: Iterable[int]) -> Offsets:
-    positions = np.fromiter(offsets, dtype=np.int64)
+    try:
+        positions = np.fromiter(offsets, dtype=np.int64)
+    except OverflowError:
+        raise Refused(f"an offset is a number of 0 to {HIGHEST_OFFSET}") from None
     if len(positions) and positions.min() < 0:
         raise Refused(
             f"{positions.min()} is no offset. The logical ones (-1 latest, -2 earliest) mean the same on both sides"

@@ -13,6 +13,7 @@ import pytest
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.deadline import Deadline
+from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged, SourceTruncated
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -100,6 +101,17 @@ def test_a_source_that_does_not_answer_is_what_the_stops_say(tmp_path: Path) -> 
     )
     assert translator.source_logs([at, whole]) == {at: 40}
     away.led_ends.assert_not_called()
+
+
+@pytest.mark.parametrize("offset", [2**63, -(10**30)])
+def test_what_is_too_large_for_an_offset_is_refused(tmp_path: Path, offset: int) -> None:
+    pipeline, nobody = make_pipeline(tmp_path, "s:1", "t:1", ["orders"]), Mock(spec=Cluster)
+    nowhere = Standing({"orders": "id"}, {})
+    known = Routes("c", {"orders": "orders"}, frozenset(), nowhere, nowhere)
+    translator = OffsetTranslator(pipeline, nobody, nobody, Mock(), known, Cut({}, {}, {}))
+    for ask in (translator.translate, translator.translate_back):
+        with pytest.raises(Refused, match="an offset is a number of 0 to 9223372036854775807"):
+            ask("orders", 0, [5, offset])
 
 
 @pytest.mark.parametrize(

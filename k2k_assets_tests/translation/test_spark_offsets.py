@@ -39,6 +39,7 @@ def test_is_written_as_spark_writes_it() -> None:
         (f"{LINE}\n{LINE}\n{LINE}", "holds no offsets"),
         (f"{HEAD}{LINE}\n{LINE}", "offsets of 2 Kafka sources"),
         ('{"a":{"0":-2,"1":5}}', "no offset for a-0"),
+        (f'{{"a":{{"0":{2**63},"1":5}}}}', "no offset for a-0: it is larger than 9223372036854775807"),
     ],
 )
 def test_what_cannot_be_read_is_refused(text: str, why: str) -> None:

@@ -30,7 +30,7 @@ _WHAT_TO_DO = {
 @click.command(epilog=epilog(0, 1, 2, 3, 130), context_settings={"help_option_names": ["-h", "--help"]})
 @tool_options
 @click.option("--topic", help="Source topic; with --reverse target topic.")
-@click.option("--partition", type=click.IntRange(0), help="Partition of the topic.")
+@click.option("--partition", type=click.IntRange(0, 2**31 - 1), help="Partition of the topic.")
 @click.option("--offset", type=click.IntRange(0), help="The position: next offset to read.")
 @click.option("--timestamp", type=Timestamp(), help="Instead of an offset: time of the first record to read.")
 @click.option(

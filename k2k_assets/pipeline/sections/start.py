@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from k2k_assets.core.topic_partition import HIGHEST_OFFSET
 from k2k_assets.pipeline.sections.values import fault, topic_name_fault
 
-_MAX_OFFSET = 2**63 - 1
 _FORMS = "earliest, latest, a time or a map of topics to partitions to offsets"
 _HINT = "A time is 2026-01-31T12:00:00Z, or milliseconds since the epoch; offsets are { orders: { 0: 1200, 1: 1180 } }."
 # Smaller numbers are no times: 20260131 would be an hour of 1970, and all would be copied.
@@ -24,7 +24,7 @@ def _start(value: object) -> object:
     if isinstance(value, Mapping) and value:
         return {topic: _offsets(topic, partitions) for topic, partitions in value.items()}
     at = _milliseconds(value)
-    if at is None or not 0 <= at <= _MAX_OFFSET:
+    if at is None or not 0 <= at <= HIGHEST_OFFSET:
         fault(_FORMS, hint=_HINT)
     return at
 
@@ -57,7 +57,7 @@ def _offsets(topic: str, partitions: object) -> dict[int, int]:
         # Keys from a file are text.
         if not str(partition).isdecimal() or int(partition) >= 2**31:
             fault("the number of a partition", at=at, shown=False)
-        if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _MAX_OFFSET:
+        if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= HIGHEST_OFFSET:
             fault("an offset", at=at)
         found[int(partition)] = offset
     return found

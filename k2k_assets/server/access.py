@@ -45,7 +45,8 @@ class Token:
 
     def is_given(self, text: str) -> bool:
         """Whether the text is the token. It takes as long for a wrong one."""
-        return hmac.compare_digest(self._text, text.encode())
+        # JSON may name half of a character, which UTF-8 cannot have.
+        return hmac.compare_digest(self._text, text.encode(errors="surrogatepass"))
 
     def is_in(self, headers: Headers) -> bool:
         """Whether a request has it, as `Authorization: Bearer` or as the cookie of the login."""

@@ -87,6 +87,8 @@ def test_the_token_is_taken_as_a_header_or_by_the_login(file: Path) -> None:
     assert asked.get(LIST, headers={"authorization": "Bearer wrong"}).status_code == 401
     assert asked.get(LIST, headers={"authorization": f"Basic {TOKEN}"}).status_code == 401
     assert asked.post("/login", json={"token": "wrong"}).status_code == 401
+    half = r'{"token": "\ud800"}'
+    assert asked.post("/login", content=half, headers={"content-type": "application/json"}).status_code == 401
     assert asked.get(LIST).status_code == 401
     answer = asked.post("/login", json={"token": TOKEN})
     cookie = answer.headers["set-cookie"]

@@ -126,7 +126,7 @@ class Changing:
 
 
 def plan_of(pipeline: Pipeline, decided: Sequence[Override], body: PositionsBody) -> str:
-    """Names a plan: what was asked for, of which partitions of which pipeline, and from where.
+    """Names a plan: what was asked for, of which partitions of which pipeline, from where, and what it leaves out.
 
     `latest` and `earliest` stay what they are while the source is written and deletes. With `force` the copy may still
     move on, so where it stood before does not count.
@@ -137,8 +137,9 @@ def plan_of(pipeline: Pipeline, decided: Sequence[Override], body: PositionsBody
         body: The request.
     """
     whose = [pipeline.name, pipeline.group]
-    rows = [
-        [str(one.facts.source), list(one.accepted), one.stays, None if body.force else one.before] for one in decided
-    ]
+    rows = []
+    for one in decided:
+        before, lost = None if body.force else one.before, (one.facts.lost_from, one.facts.cut_off)
+        rows.append([str(one.facts.source), list(one.accepted), one.stays, before, lost])
     text = json.dumps([whose, rows, body.model_dump(exclude={"plan"})], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -181,8 +181,7 @@ def _compare(
     # One job reads both, before the watermarks are asked for: what retention removes meanwhile must count as gone.
     read_now(on_source, on_target)
     limits = [*plan.source.limits(topics), *plan.target.limits({span.target_topic for span in spans})]
-    compared = compare(pairs_of(every), on_source, on_target, spark.createDataFrame(limits, LIMITS))
-    outcome = compared.cache()
+    outcome = compare(pairs_of(every), on_source, on_target, spark.createDataFrame(limits, LIMITS)).cache()
     try:
         counted = _counted(outcome)
         tally.add_outcomes(counted)

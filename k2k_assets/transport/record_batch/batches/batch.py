@@ -18,6 +18,7 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
+from k2k_assets.core.topic_partition import HIGHEST_OFFSET
 from k2k_assets.core.words import plural
 from k2k_assets.transport.record_batch.errors import NotByBatches, Unreadable
 
@@ -35,7 +36,6 @@ _DELETE_HORIZON = 0x40
 _CODECS = 5
 CODEC_BITS, BROKERS_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
 """Of the attributes."""
-_LARGEST_OFFSET = 2**63 - 1
 NO_PRODUCER = -1
 SMALL_BYTES, SMALL_LARGEST = 4 * 1024, 32 * 1024
 """A batch of less than the first, or of less than the second and few records, is small."""
@@ -178,7 +178,7 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
         raise Unreadable(f"its checksum is {found:#010x}, and {crc:#010x} is written in it", base)
     if attributes & ~_KNOWN_BITS or attributes & CODEC_BITS >= _CODECS:
         raise NotByBatches([f"a batch with attributes {attributes:#06x} at offset {base}"])
-    if delta < 0 or not 0 <= count <= delta + 1 or base + delta >= _LARGEST_OFFSET:
+    if delta < 0 or not 0 <= count <= delta + 1 or base + delta >= HIGHEST_OFFSET:
         raise Unreadable(f"{plural(count, 'record')} in offsets {base} to {base + delta}", base)
     if count > _MOST_RECORDS:
         raise NotByBatches([f"a batch of {plural(count, 'record')} at offset {base}"])

@@ -39,6 +39,8 @@ _NOT_FOUND = 404
 _PAUSES_AFTER_REFUSAL = (0.05, 0.25)
 # What a registry says of a schema, not of itself: bad request, incompatible, cannot be processed.
 _REFUSED = (400, 409, 422)
+# Ids are signed numbers of four bytes, in every registry's wire format; payloads that only look framed hold others.
+_MOST_ID = 2**31 - 1
 # What it says of who asks.
 _NOT_LET_IN = (401, 403)
 # Of TLS: one side does not trust the other, or speaks something else. A connection that breaks says other words.
@@ -100,6 +102,8 @@ class ConfluentRegistry:
 
     def schema(self, schema_id: int) -> Schema:
         what = f"schema {schema_id}"
+        if schema_id > _MOST_ID:  # registries answer in many ways, some with no word of their own: they are not asked
+            raise SchemaNotFound(f"{self} does not have {what}: no id is above {_MOST_ID}")
         try:
             return self._ask(lambda: self._from_client(self._client.get_schema(schema_id)), what, refusable=True)
         except _Refusal as refusal:  # four bytes may be a number that is no id: not every registry says 404 to that

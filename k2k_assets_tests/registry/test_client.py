@@ -128,9 +128,19 @@ def test_a_number_that_is_no_id_is_not_found_whatever_the_registry_calls_that(
     answers: dict[str, tuple[int, str]], status: int
 ) -> None:
     """Waited for, one record that only looks like one with a schema would hold up all topics of its slot for ever."""
-    answers["GET"] = (status, '{"error_code": 42200, "message": "not an int32"}')
-    with pytest.raises(SchemaNotFound, match="does not have schema 4294967295: not an int32"):
-        registry(answers).schema(4294967295)
+    answers["GET"] = (status, '{"error_code": 42200, "message": "not an id"}')
+    with pytest.raises(SchemaNotFound, match="does not have schema 2147483647: not an id"):
+        registry(answers).schema(2**31 - 1)
+
+
+@pytest.mark.parametrize("schema_id", [2**31, 2**32 - 1])
+def test_a_number_above_all_ids_is_not_found_and_not_asked_for(
+    answers: dict[str, tuple[int, str]], schema_id: int
+) -> None:
+    """Some registries answer in the words of their web framework, which might as well be a wrong address."""
+    answers["GET"] = (404, '{"error_code": 0, "message": "RESTEASY003870: Unable to extract parameter"}')
+    with pytest.raises(SchemaNotFound, match=f"does not have schema {schema_id}: no id is above 2147483647"):
+        registry(answers).schema(schema_id)
 
 
 def test_a_registry_that_speaks_no_tls_is_not_waited_for(answers: dict[str, tuple[int, str]]) -> None:

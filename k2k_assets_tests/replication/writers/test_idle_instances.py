@@ -478,9 +478,16 @@ def is_heartbeat(record: ReadRecord) -> bool:
     return record.value is not None and json.loads(record.key or b"")["kind"] == "beat"
 
 
+def is_end_of_instance_heartbeats(record: ReadRecord) -> bool:
+    """An instance takes its own back, up to an interval after its slots have begun to write theirs."""
+    key = json.loads(record.key or b"")
+    return record.value is None and key["kind"] == "beat" and key["slot"] == -1
+
+
 def changes(clusters: KafkaSandbox, pipeline: Pipeline, since: int) -> list[tuple[bytes | None, bytes | None]]:
     """What was written but signs of life: generations, claims, releases, stops."""
-    return [(r.key, r.value) for r in claims_topic(clusters, pipeline, since) if not is_heartbeat(r)]
+    written = claims_topic(clusters, pipeline, since)
+    return [(r.key, r.value) for r in written if not (is_heartbeat(r) or is_end_of_instance_heartbeats(r))]
 
 
 def await_heartbeats(clusters: KafkaSandbox, pipeline: Pipeline, since: int, count: int) -> None:

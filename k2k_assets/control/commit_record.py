@@ -77,6 +77,7 @@ class _Value(wire.Value, frozen=True):
     source_was_cut: bool = False
     marker: tuple[str, str, str] | None = None
     marker_changed: bool = False
+    at_least_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,9 @@ class CommitRecord:
             may have read them too.
         marker: The marker of the copies; None if they have none, and in records of releases that did not note it.
         marker_changed: Whether earlier copies of the partition in the target topic have another marker, or none.
+        at_least_once: Whether its writer copies at least once: copies may lie on the target that no mapping record
+            answers for yet. It is committed before the first such copy. False in records of releases that did not note
+            it.
     """
 
     group: str
@@ -176,6 +180,7 @@ class CommitRecord:
     source_was_cut: bool = False
     marker: Marker | None = None
     marker_changed: bool = False
+    at_least_once: bool = False
     version: ClassVar[int] = VERSION
 
     @property

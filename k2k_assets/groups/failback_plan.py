@@ -38,8 +38,6 @@ from k2k_assets.translation.log_ends import NOT_KNOWN, is_of_former_log
 from k2k_assets.translation.other_way import first_unread_back
 
 _UNREAD = CommittedOffset(0)
-# Stands for an unknown end: more may be copied than is mapped.
-_FAR = 2**62
 
 WholeMapOf = Callable[[TopicPartition], PartitionMap]
 """Returns the map of a source partition."""
@@ -66,13 +64,11 @@ class Pipe:
         map_of: Returns the map of a partition in `copied.positions`.
         routing: Routing of the pipeline.
         copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
-        exactly_once: Partitions all copies of which are mapped, though `copied.source_ends` tells of an end.
     """
 
     map_of: WholeMapOf
     routing: Routing
     copied: CopiedAtCut
-    exactly_once: Collection[TopicPartition] = ()
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition with today's topic id."""
@@ -349,9 +345,8 @@ class _Planner:
         if here is None:
             return NO_OFFSET, TranslationState.UNKNOWN, 0
         mapping, other = self.pipe.map_of(source), reverse.map_of(target)
-        ends = None if target in reverse.exactly_once else reverse.copied.source_ends
-        end = None if ends is None else ends.get(target, _FAR)
-        log = LogHere(here.start, here.end, end, self.pipe.copied.source_ends is not None)
+        end = reverse.copied.source_ends.get(target)
+        log = LogHere(here.start, here.end, end, source in self.pipe.copied.source_ends)
         sides = mapping, self.pipe.target(target), other, reverse.target(source)
         unread = first_unread_back(*sides, np.array([position]), log)
         return int(unread.offsets[0]), TranslationState(int(unread.states[0])), int(unread.again[0])
@@ -378,7 +373,7 @@ class _Planner:
         }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        if self.pipe.copied.source_ends is None or self.reverse:
+        if source not in self.pipe.copied.source_ends or self.reverse:
             return False  # exactly once: all readable records are mapped; both ways: the state says it
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources

@@ -32,6 +32,8 @@ from k2k_assets.translation.reverse_mappings import REMEDY
 from k2k_assets.translation.source_logs import SourceLogs
 
 log = logging.getLogger("k2k.groups")
+# Stands for an unknown end: more may be copied than is mapped.
+_FAR = 2**62
 
 
 def failback_plans(
@@ -80,7 +82,7 @@ def failback_plans(
         # Read before the cuts, so that all records that the groups have read lie below the cuts.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
-        pipe = _pipe(forth, None if pipeline.features.exactly_once else {})
+        pipe = _pipe(forth, dict.fromkeys(forth.at_least_once(), _FAR))
         starts, ends, offline = ranges_where_led(source, pipe.copied.positions, "latest")
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
@@ -171,12 +173,12 @@ def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patie
     )
 
 
-def _pipe(mappings: FollowedMappings, ends: Mapping[TopicPartition, int] | None) -> Pipe:
+def _pipe(mappings: FollowedMappings, ends: Mapping[TopicPartition, int]) -> Pipe:
     """A pipeline's mappings at a cut taken now.
 
     Args:
         mappings: The mappings.
-        ends: At least once: ends of the partitions that it copies, as far as they are needed. None with exactly-once.
+        ends: As `CopiedAtCut.source_ends`.
     """
     return Pipe(mappings.map_of, mappings.routing, replace(mappings.cut(), source_ends=ends))
 
@@ -186,19 +188,20 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
 
     Without its file its mapping records tell the delivery mode.
     """
-    pipe = _pipe(mappings, None)
+    pipe = _pipe(mappings, {})
     logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
 
     def map_of(partition: TopicPartition) -> PartitionMap:
         return known_to_cut(mappings.map_of(partition), logs.get(partition))
 
-    pipe = replace(pipe, map_of=map_of)
-    if reverse and reverse.features.exactly_once:
-        return pipe
+    if reverse:
+        at_least_once = mappings.at_least_once()
+    else:
+        at_least_once = {tp for tp, s in mappings.mapped.items() if not is_exactly_once(mappings.ways_of(s))}
     # Read after the cut: so unmapped copies on the source are of records below these ends.
-    ends = target.led_offsets(mappings.mapped, "latest").offsets
-    exactly_once = () if reverse else {tp for tp, s in mappings.mapped.items() if is_exactly_once(mappings.ways_of(s))}
-    return replace(pipe, copied=replace(pipe.copied, source_ends=ends), exactly_once=exactly_once)
+    known = target.led_offsets(at_least_once, "latest").offsets if at_least_once else {}
+    ends = {tp: known.get(tp, _FAR) for tp in at_least_once}
+    return replace(pipe, map_of=map_of, copied=replace(pipe.copied, source_ends=ends))
 
 
 def _settled(found: Fetched, cluster: Cluster) -> Fetched:

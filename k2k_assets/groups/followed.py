@@ -154,6 +154,15 @@ class FollowedMappings:
         newest = self._live.copied()
         return {tp: newest[source] for tp, source in self.mapped.items() if source in newest}
 
+    def at_least_once(self) -> set[TopicPartition]:
+        """The source partitions in `mapped` that are copied at least once, by the file or by their commit records.
+
+        The file may have been changed before the copy was started anew; or the mapper has a file of its own.
+        """
+        if not self._pipeline.features.exactly_once:
+            return set(self.mapped)
+        return {tp for tp, record in self.committed().items() if record.at_least_once}
+
     @property
     def records_read(self) -> int:
         """Number of mapping records read so far."""

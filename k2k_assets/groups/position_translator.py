@@ -113,7 +113,8 @@ class PositionTranslator:
         logs = self._logs.ends(self._mappings.mapped, self._mappings.committed(), groups.values())
         copied = replace(
             copied,
-            source_ends=None if self._pipeline.features.exactly_once else self._farthest(source_ends),
+            # Of a partition without a leader more may be copied than is known.
+            source_ends={tp: source_ends.get(tp, _FAR) for tp in self._mappings.at_least_once()},
             source_logs=logs.offsets,
             read_to=logs.read_to,
         )
@@ -198,10 +199,6 @@ class PositionTranslator:
         }
         unknown = (each.target for of_group in answers.values() if cuts for each in of_group if _is_unknown(each))
         return {at: _words_of_lost(at, cuts[at]) for at in unknown if at in cuts}
-
-    def _farthest(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The ends, and a far end for partitions without a leader, of which more may be copied than is known."""
-        return {tp: ends.get(tp, _FAR) for tp in self._mappings.mapped}
 
 
 def _of_other_logs(answers: Mapping[str, Sequence[Answer]], logs: LogEnds) -> dict[TopicPartition, str]:

@@ -135,9 +135,10 @@ def _both_ways(
     source_end: int | None,
 ) -> FirstUnread:
     start, alone = routes.target.starts.get(_place(target)), routes.is_alone(mapping.source.topic)
-    if start is None or stable is None or not alone or (routes.at_least_once and source_end is None):
+    repeats = mapping.source.topic in routes.at_least_once
+    if start is None or stable is None or not alone or (repeats and source_end is None):
         return unproven(len(positions))
-    end = source_end if routes.at_least_once else None
+    end = source_end if repeats else None
     return other_way.first_unread(mapping, target, positions, (start, stable), end)
 
 
@@ -174,7 +175,7 @@ def both_ways_back(
         unread = unproven(len(positions))
         if start is not None and end is not None and routes.is_alone(place.topic):
             sides = mapping, target, positions, (start, end), target_end
-            unread = other_way.first_unread_back(*sides, repeats=routes.at_least_once)
+            unread = other_way.first_unread_back(*sides, repeats=place.topic in routes.at_least_once)
         found = _clamped(place, Translated(unread.offsets, unread.states), routes.source)
         answers.append(found._replace(again=unread.again))
     return answers or [nowhere(len(positions))]

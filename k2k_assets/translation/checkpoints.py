@@ -164,9 +164,9 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
-    exactly_once = translator.pipeline.features.exactly_once
-    now = {} if exactly_once else translator.source_ends(sources)
-    source_ends = None if exactly_once else {tp: now.get(tp, _FAR) for tp in sources}
+    unmapped = {tp for tp in sources if tp.topic in translator.routes.at_least_once}
+    now = translator.source_ends(unmapped)
+    source_ends = {tp: now.get(tp, _FAR) for tp in unmapped}
     logs = translator.source_logs(sources)
     return CopiedAtCut(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 

@@ -99,6 +99,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         # The index was read before; so each copy that it knows and that is still there lies below these ends.
         ends = target.led_offsets(known.target.starts, "latest").offsets
         copied = _copied(found, target, manifest)
+        known = known.as_noted(copied.values())
         anew = mapped_from(found, manifest, target, TIMEOUT)
         logs = source_logs(found, reachable, manifest, known, copied)
     cuts = {at: end for tp, end in ends.items() if (at := known.target_partition(*tp))}

@@ -75,7 +75,7 @@ class CopiedAtCut:
         positions: Committed position of each copied source partition, for today's topic ids.
         ends: Log start and last stable offset of each target partition.
         topic_ids: Ids of the target topics; runs into other ids are never used.
-        source_ends: At-least-once: end of each source partition. None with exactly-once.
+        source_ends: Ends of the source partitions that are copied at least once.
         source_logs: Up to where each source partition is the one that was copied (`SourceLogs.ends`), read after the
             positions. A position beyond it belongs to another log (cut off, or created anew), and has no translation;
             none has one where it is `NOT_KNOWN`.
@@ -88,7 +88,7 @@ class CopiedAtCut:
     positions: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, Ends]
     topic_ids: Mapping[str, str]
-    source_ends: Mapping[TopicPartition, int] | None = None
+    source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     source_logs: Mapping[TopicPartition, int] | None = None
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     read_to: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
@@ -211,8 +211,8 @@ class _Translation:
         if self.other_way is None or not self.other_way.concerns(mapping.source):
             found = translate(mapping, self._identified(target), positions, ends.start, alone=True, log_end=ends.end)
         else:
-            far = None if self.copied.source_ends is None else self.copied.source_ends.get(source, _BEYOND)
-            unread = self.other_way.first_unread(mapping, self._identified(target), positions, ends, far)
+            source_end = self.copied.source_ends.get(source)
+            unread = self.other_way.first_unread(mapping, self._identified(target), positions, ends, source_end)
             found, again = Translated(unread.offsets, unread.states), unread.again
         other_log = self._of_another_log(source, positions, commits)
         return unknown_where(other_log, found), np.where(other_log, 0, again)
@@ -293,13 +293,12 @@ class _Translation:
     def _feed(
         self, mapping: PartitionMap, source: TopicPartition, target: TopicPartition, at: Offsets, alone: bool
     ) -> Feed:
-        ends = self.copied.source_ends
         return Feed(
             mapping,
             at,
             copied_to=self.copied.positions[source],
-            source_end=None if ends is None else ends.get(source),
-            floor=None if ends is None else self.copied.ends[target].start if target in self.copied.ends else None,
+            source_end=self.copied.source_ends.get(source),
+            floor=self.copied.ends[target].start if target in self.copied.ends else None,
             alone=alone,
         )
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
@@ -51,7 +52,7 @@ class Routes:
         spread: Source topics whose records do not keep the number of their partition.
         source: The source topics.
         target: The target topics.
-        at_least_once: Whether the target may hold unmapped copies.
+        at_least_once: Source topics of which the target may hold unmapped copies.
     """
 
     cluster: str
@@ -59,7 +60,16 @@ class Routes:
     spread: frozenset[str]
     source: Standing
     target: Standing
-    at_least_once: bool = False
+    at_least_once: Collection[str] = frozenset()
+
+    def as_noted(self, copied: Iterable[CommitRecord]) -> Routes:
+        """The routes, where some topics are copied at least once, whatever the file says by now.
+
+        Args:
+            copied: The newest commit records of the source partitions.
+        """
+        noted = {record.source.topic for record in copied if record.at_least_once}
+        return replace(self, at_least_once=noted.union(self.at_least_once))
 
     def source_partition(self, topic: str, partition: int) -> SourcePartition | None:
         """The source partition with today's topic id; None if the topic was never copied."""
@@ -84,7 +94,7 @@ class Routes:
 
     def may_repeat(self, source_topic: str) -> bool:
         """Whether a reader that goes back may read records again in at-least-once mode; known one to one only."""
-        return self.at_least_once and self.is_alone(source_topic)
+        return source_topic in self.at_least_once and self.is_alone(source_topic)
 
     def keeps_partition(self, source_topic: str) -> bool:
         """Whether records of a source topic keep the number of their partition."""
@@ -127,7 +137,7 @@ def routes(
             continue  # the topic has no route any more
     on_source = _standing(source, targets) if source else Standing(dict(copied), {})
     spread = frozenset(topic for topic in targets if not pipeline.routing.keeps_partition(topic))
-    at_least_once = not pipeline.features.exactly_once
+    at_least_once = frozenset() if pipeline.features.exactly_once else frozenset(targets)
     on_target = _standing(target, set(targets.values()))
     on_target = replace(on_target, ends=target.led_offsets(on_target.starts, "stable").offsets)
     return Routes(cluster, targets, spread, on_source, on_target, at_least_once)

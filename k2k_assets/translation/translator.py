@@ -156,7 +156,7 @@ class OffsetTranslator:
             mappings = stack.enter_context(LiveMappings(found, cluster, target, with_dropped=True))
             mappings.catch_up(())
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
-            known = routes(found, cluster, copied, reachable, target)
+            known = routes(found, cluster, copied, reachable, target).as_noted(mappings.copied().values())
             cut = mappings.catch_up(set(known.targets.values()))
             if of_records:
                 yield cls(found, source, target, mappings, known, cut)

@@ -11,6 +11,7 @@ import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.followed import Changed
+from k2k_assets.groups.mapper import sync_once
 from k2k_assets.groups.poller import Poller
 from k2k_assets.groups.position_translator import PositionTranslator
 from k2k_assets.kafka.cluster import Cluster
@@ -129,6 +130,25 @@ def test_what_is_copied_without_mappings_meanwhile(
         result = poller.poll()
         assert [line.decision for line in result.lines(world.group)] == ["unknown"]
         assert result.committed == frozenset()
+
+
+def test_a_copy_at_least_once_counts_as_such_whatever_the_mappers_file_says(
+    clusters: KafkaSandbox, tmp_path: Path
+) -> None:
+    """Its file was changed before the copy is started anew: what was sent and is not mapped yet was passed."""
+    world = World(clusters, tmp_path, "disabled")
+    first, other = world.topic(), world.topic()
+    for partition in (first, other):
+        world.write(partition)
+    copy(world.pipeline)
+    world.write(first, 5)
+    produce(world.target, world.all.topic, [b"%d" % n for n in range(20, 25)], world.all.partition)
+    positions = {first: 12, other: 10}
+    commit(world.source, world.group, positions)
+    features = world.pipeline.features.model_copy(update={"exactly_once": True})
+    result = sync_once(world.pipeline.model_copy(update={"features": features}))
+    assert [line.decision for line in result.lines(world.group)] == ["ahead"]
+    assert world.skipped(positions) == 0
 
 
 def test_a_topic_created_anew_meanwhile(clusters: KafkaSandbox, tmp_path: Path) -> None:

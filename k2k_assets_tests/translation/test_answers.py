@@ -125,7 +125,7 @@ def test_back_to_every_source_of_a_partition() -> None:
 def test_back_at_least_once_what_may_be_read_again_is_said() -> None:
     """0 1 2 (3 4) 3 4 5: of the copies in brackets no mapping record tells."""
     mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 4, 5, 6, 7, 8])
-    [found] = on_source(replace(_routes(), at_least_once=True), [mapping], target(0), asked)
+    [found] = on_source(replace(_routes(), at_least_once={"s"}), [mapping], target(0), asked)
     assert [STATE_LABELS[state] for state in found.states] == ["exact", *["may be read again"] * 3, "exact", "exact"]
     assert found.offsets.tolist() == [3, 3, 3, 4, 5, 6]
     [found] = on_source(_routes(), [mapping], target(0), asked)

@@ -197,6 +197,7 @@ def commit_record(
         source_was_cut=state.source_was_cut,
         marker=slot.pipeline.marker,
         marker_changed=state.marker_changed,
+        at_least_once=not slot.pipeline.features.exactly_once,
     )
 
 

@@ -131,6 +131,8 @@ class StartCommits:
         needed |= {tp for tp, record in noted.items() if record.marker != self._plan.pipeline.marker}
         if not self._plan.pipeline.features.exactly_once:
             needed |= {tp for tp in noted if tp in raised or not states[tp].unreleased}
+            # Groups are translated as if each copy were mapped, until the commit topic says that it is not.
+            needed |= {tp for tp, record in noted.items() if not record.at_least_once}
         elif not self._plan.one_to_one:
             # Their target end is no longer valid, because others feed the target too.
             needed |= {tp for tp, record in noted.items() if record.target_end is not None}

@@ -153,17 +153,27 @@ def assert_claims_released(made: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind", "written"),
-    [("disabled", "release", ["start"]), ("disabled", "commit", []), ("enabled", "release", [])],
+    ("mode", "kind", "noted", "written"),
+    [
+        ("disabled", "release", True, ["start"]),
+        ("disabled", "commit", True, []),
+        ("disabled", "commit", False, ["start"]),
+        ("enabled", "release", False, []),
+        ("enabled", "commit", True, []),
+    ],
 )
 def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
-    harness: Any, tmp_path: Path, mode: str, kind: str, written: list[str]
+    harness: Any, tmp_path: Path, mode: str, kind: str, noted: bool, written: list[str]
 ) -> None:
-    """Else whoever comes after one that has sent, and has committed nothing yet, takes what comes late for a foe's."""
-    known = {P0: commit_record(P0, 5, kind=kind)}
+    """Else whoever comes after one that has sent, and has committed nothing yet, takes what comes late for a foe's.
+
+    And a mapper takes all copies for mapped, where the partition was copied exactly once before.
+    """
+    known = {P0: commit_record(P0, 5, kind=kind, at_least_once=noted)}
     made = harness([], {P0: 5}, positions=known, pipeline=pipeline_with(tmp_path, exactlyOnce=mode)).run()
     of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
     assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]
+    assert {r.at_least_once for t in made.sink.transactions for r in made.commits(t)} == {mode == "disabled"}
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

@@ -9,12 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.functions import FunctionEndsItsProcess, FunctionTooSlow
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.functions.answers import FunctionCrashed, FunctionResult, FunctionTimedOut, in_this_process
+from k2k_assets.functions.answers import (
+    FunctionCrashed,
+    FunctionFailed,
+    FunctionResult,
+    FunctionTimedOut,
+    in_this_process,
+)
 from k2k_assets.functions.process import MOST_CRASHES
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
@@ -274,6 +282,35 @@ def test_what_ends_or_holds_up_its_process_stops_the_topic_whatever_the_rule_say
         reason = FunctionEndsItsProcess(T, 13, "transform[0].python", "rules_of_a_test:f", "exit code 3", MOST_CRASHES)
         assert made.stopped == (3, reason)
     assert (made.dead, made.left_out) == ({}, [None] * 6)
+
+
+@pytest.mark.parametrize("policy", ["drop", "deadLetter"])
+@given(st.lists(st.sampled_from(["kept", "fails in the function", "stops before it", "stops in it"]), min_size=1))
+def test_what_becomes_of_a_record_before_the_first_stop_depends_on_it_alone(policy: str, kinds: list[str]) -> None:
+    """A function that fails for a record goes on with those behind it, also where others have stopped further on."""
+    values = {
+        "kept": b'{"pan": 1}', "fails in the function": b'{"bad": 1}', "stops before it": b"{", "stops in it": b'{"c": 1}',
+    }  # fmt: skip
+    first = {"pattern": "orders", "mask": [{"value": "iban", "with": "*"}]}
+    second = {"pattern": "orders", "python": "json:loads", "onError": policy}
+    if policy == "deadLetter":
+        second["deadLetters"] = "dead"
+    text = transform_text([TransformRule.model_validate(rule) for rule in (first, second)], [])
+
+    def call(given: pa.RecordBatch) -> FunctionResult:
+        found = given.column("value").to_pylist()
+        if values["stops in it"] in found:
+            raise FunctionCrashed("SIGSEGV")
+        if values["fails in the function"] in found:
+            raise FunctionFailed("of theirs")
+        return FunctionResult(range(given.num_rows), {"value": pa.array([b"done"] * given.num_rows)})
+
+    made = batch([values[kind] for kind in kinds])
+    Transforms(text, [], lambda position: call).apply(made)
+    stop = next((i for i, kind in enumerate(kinds) if kind.startswith("stops")), len(kinds))
+    assert (made.stopped[0] if made.stopped else len(kinds)) == stop
+    assert [made.values[i] == b"done" for i in range(stop)] == [kind == "kept" for kind in kinds[:stop]]
+    assert [made.left_out[i] is None for i in range(stop)] == [kind == "kept" for kind in kinds[:stop]]
 
 
 def test_how_long_a_function_may_take_is_no_part_of_what_it_does(tmp_path: Path) -> None:

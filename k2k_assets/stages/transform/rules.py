@@ -109,7 +109,8 @@ class Rule:
                 take(batch, returned, f"{self._name}.python")
                 continue
             self._fail_function(batch, returned.indices, returned.fault)
-            if batch.stopped:
+            # Another rule may have stopped the batch further on: the records between are still to be done.
+            if batch.stopped and batch.stopped[0] <= returned.indices[0]:
                 return
 
     def _fail_function(self, batch: Batch, indices: Sequence[int], fault: FunctionError) -> None:

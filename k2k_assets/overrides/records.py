@@ -66,6 +66,7 @@ def commit_record(
             and record.target_topic_id == facts.target_topic_id
             and record.has_others_than(pipeline.marker, marked_always)
         ),
+        at_least_once=record is not None and record.at_least_once,
         overridden=Overridden(
             by=request.by,
             why=request.why,

@@ -254,6 +254,14 @@ def test_copies_under_a_former_marker_stay_behind_in_their_target_topic(tmp_path
     assert not PartitionState.of(slot, replace(plan, target_topic_id="t-new"), marked).marker_changed
 
 
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_a_copy_at_least_once_may_have_left_stays_noted(tmp_path: Path, repeats: bool) -> None:
+    """Until the copy starts again, nobody else says so where the file says exactly once by now."""
+    copied = plans.commit_record(P0, 100, began=50, at_least_once=repeats)
+    record, _ = records(tmp_path, decide_override(facts(record=copied), 110, request()))
+    assert record.at_least_once == repeats
+
+
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:
     one = decide_override(facts(), "current", request(foreign_records=True))
     record, mapping = records(tmp_path, one, foreign_records=True)

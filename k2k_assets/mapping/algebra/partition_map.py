@@ -214,8 +214,13 @@ class PartitionMap:
 
     @property
     def from_the_beginning(self) -> bool:
-        """Whether coverage begins where copying began, so that no record below it is on the target."""
-        return self.began is not None and bool(self.covered) and self.covered[0].start <= self.began
+        """Whether coverage begins where copying began, so that no record below it is on the target.
+
+        Not so where copies below it are known: what told more of them is lost, and copying began anew since.
+        """
+        if self.began is None or not self.covered or self.covered[0].start > self.began:
+            return False
+        return not any(len(runs) and runs.source_starts[0] < self.covered[0].start for runs in self.runs.values())
 
     @property
     def is_whole(self) -> bool:

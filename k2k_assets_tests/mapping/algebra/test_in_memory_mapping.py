@@ -315,6 +315,18 @@ def test_what_lies_below_a_loss_may_all_have_been_copied_again() -> None:
     assert answer.offsets.tolist() == [-1, -1, 14, 28]
 
 
+def test_copies_below_a_new_beginning_stay_known_after_a_loss() -> None:
+    """What retention left of the source was copied anew; the former copies of all of it are still on the target."""
+    held = InMemoryMapping()
+    held.extend(placed([record(1, (0, 900), {0: [(0, 0, 900)]})]), mark_every=1)
+    held.is_doubtful = True
+    held.extend([Placed(0, 9, replace(record(2, (500, 600), {0: [(500, 1000, 100)]}), generation=2))], mark_every=1)
+    known = PartitionMap(SOURCE, 500, *held.alone(), log_start=500)
+    answer = translate(known, TARGETS[0], np.array([100, 499, 500]), 0)
+    assert answer.offsets.tolist() == [-1, -1, 1000]
+    assert not known.is_whole
+
+
 def test_a_target_with_forgotten_copies_stays_known_when_a_later_copy_goes_back_below_them() -> None:
     """A reader of both targets that has read nothing of the second one must not be sent behind its records."""
     first = [record(1, (0, 50), {0: [(0, 0, 50)]}), record(2, (50, 100), {1: [(50, 0, 50)]})]

@@ -181,7 +181,7 @@ class GroupRun:
 
     def _note_failing(self, result: PollResult, now: float) -> None:
         new, well = self._failing.take(result.failed, now)
-        gone = {*well, *self._failed}.difference(result.decisions, result.failed)
+        gone = {*well, *self._failed, *self._doubted}.difference(result.decisions, result.failed)
         self._untold |= {group: Verdict(Judgement.FAILED, why) for group, why in new.items()}
         for group in {*well, *gone}:
             self._untold.pop(group, None)
@@ -195,6 +195,7 @@ class GroupRun:
         for group in sorted(set(well) - gone):
             self.log(f"group {group} is moved again")
         self._failed -= gone
+        self._doubted -= gone
         # Where Dagster's database is away, the next poll tells it.
         self._evaluate(self._untold)
         self._untold.clear()

@@ -409,3 +409,15 @@ def test_while_polls_fail_for_long_what_passed_is_in_doubt(fixture: Fixture) -> 
     fixture.now += 1
     run.see(poll({"a": 5, "quiet": 1}))
     assert fixture.judged() == {"a": True, "quiet": True}, "at once, not an interval later"
+
+
+def test_a_group_that_is_gone_after_a_long_trouble_is_not_said_to_be_in_it(fixture: Fixture) -> None:
+    run = fixture.run()
+    run.see(poll({"a": 5, "quiet": 1}))
+    for seconds in (1.0, fixture.pipeline.checks.interval.total_seconds()):
+        fixture.now += seconds
+        run.see(PollFailed("the source does not answer"))
+    assert fixture.judged() == {"a": False, "quiet": False}
+    run.see(poll({"a": 5}))
+    (gone,) = (e for e in fixture.checks if not e.passed)
+    assert gone.description == "quiet has no commit on a mapped topic of the source"

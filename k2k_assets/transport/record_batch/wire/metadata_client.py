@@ -15,6 +15,9 @@ from k2k_assets.transport.record_batch.wire.tasks import Task
 
 # How long one of several brokers is waited for before the others are asked. It then gets a second chance.
 _BRIEFLY = 3.0
+# Into how many shares the time that is left is divided at most: over a distance a new connection takes a second, and of
+# dozens of brokers none would get it.
+_SHARES = 4
 _FOREVER = float("inf")
 
 
@@ -71,7 +74,7 @@ class MetadataClient:
             yield first[0], until.remaining()
             return
         for count, address in enumerate(first):
-            yield address, min(_BRIEFLY, until.remaining() / (len(first) - count))
+            yield address, min(_BRIEFLY, until.remaining() / min(len(first) - count, _SHARES))
         for address in list(silent):
             yield address, until.remaining()
 

@@ -105,6 +105,14 @@ def test_however_many_are_silent_the_one_that_answers_is_asked_in_time(monkeypat
         assert _asked(_settings(_servers(*addresses, answering.servers)), Deadline(3.0)) < 3.0
 
 
+def test_however_many_brokers_there_are_a_slow_one_gets_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a distance, a share of the time for each of dozens is too short for any."""
+    monkeypatch.setattr(metadata_client, "_BRIEFLY", LONG)
+    with ExitStack() as stack:
+        slow = [stack.enter_context(HostileBroker([], _late)).servers for _ in range(12)]
+        assert _asked(_settings(_servers(*slow)), Deadline(12 * BRIEFLY)) > 2 * BRIEFLY
+
+
 @SILENT
 def test_whoever_waits_for_a_source_of_which_a_broker_is_silent_can_give_signs_of_life(silent: Silent) -> None:
     """Without heartbeats another instance would take over the partitions, and wait for the same broker."""

@@ -53,6 +53,7 @@ class IndexAccess:
         self._next_look = 0.0
         self._unreadable: set[str] = set()
         self._is_missed = self._had_reader = False
+        self._waited_for = ""
         self.reader: IndexReader | None = None
         self.refresh()
 
@@ -101,7 +102,9 @@ class IndexAccess:
             return None
         if self.reader is None or self.reader.manifest.directory != manifest.directory:
             if self.reader is not None and _has_read_less(manifest, self.reader.manifest):
-                log.info("the mapping index of %s has read less than before: it is waited for", self._pipeline.name)
+                if self._waited_for != manifest.directory:
+                    log.info("the mapping index of %s has read less than before: it is waited for", self._pipeline.name)
+                    self._waited_for = manifest.directory
                 self._note_missed()
                 return None
             self.reader, self._had_reader = found, True

@@ -58,6 +58,8 @@ def test_what_the_models_accept_the_schema_accepts(validator: jsonschema.Draft20
         ("replication/0/source/topic", 5),
         ("source/kafka/common/client.id", {"x": 1}),
         ("schemaMapping/topics", [{"key": "enabled"}]),
+        ("transform", [{"pattern": "a", "drop": [{"value": "a[*].b"}]}]),
+        ("transform", [{"pattern": "a", "filter": {"key": "$a", "exists": True}}]),
         ("nmae", "x"),
         ("replication", None),
     ],

@@ -14,6 +14,7 @@ section of its own, so that it is kept as the map that the file has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn
 
@@ -30,10 +31,15 @@ TESTS = ("equals", "in", "matches", "exists")
 GROUPS = ("all", "any")
 
 _ROOT = "$"
+_DOTTED = r"^(?!/|\$[^.])[^\[\]*]+$"  # what JSONPath, JSON Pointer and jq have besides would lead to no field
+_ELEMENTS = (
+    "A list on the way means each of its elements: write customers.email. A name with [, ] or * in it, or with $ or / "
+    'before it, is an element of a list: ["a[0]", b].'
+)
 _DEEPEST = 20
 _CONDITION = "a condition: a header, key or value with equals, in, matches or exists; or all, any, not"
 PATH_SCHEMA: dict[str, Any] = {
-    "anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]
+    "anyOf": [{"type": "string", "pattern": _DOTTED}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]
 }
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -57,7 +63,7 @@ _SCHEMA: dict[str, Any] = {
 def steps_of(path: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
     """The names that lead to a field: `customer.email`, `$.customer.email` and a list of names; none of `$`.
 
-    A name with a dot in it needs the list.
+    A name with a dot in it needs the list, as do those that `ensure_path` refuses in a text.
     """
     if not isinstance(path, str):
         return tuple(path)
@@ -66,13 +72,15 @@ def steps_of(path: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
     return tuple(path.removeprefix(f"{_ROOT}.").split("."))
 
 
-def path_fault(path: object) -> str | None:
-    """Why something is no path to a field; None if it is one."""
-    if isinstance(path, str | list | tuple) and path:
-        names = steps_of(path) if isinstance(path, str) else path
-        if all(isinstance(name, str) and name for name in names):
-            return None
-    return "a field such as customer.email, a list of names, or $ for all of it"
+def ensure_path(found: object, at: Path = ()) -> None:
+    """Refuses, from inside a validator, what is no path to a field."""
+    hint = ""
+    if isinstance(found, str | list | tuple) and found:
+        if isinstance(found, str) and not re.search(_DOTTED, found):
+            hint = _ELEMENTS
+        elif all(isinstance(name, str) and name for name in steps_of(found)):
+            return
+    fault("a field such as customer.email, a list of names, or $ for all of it", hint=hint, at=at)
 
 
 def ensure_condition(found: object, at: Path = ()) -> None:
@@ -109,8 +117,8 @@ def _ensure_test(found: Mapping[str, Any], places: list[str], at: Path) -> None:
     if place == "header":
         if not isinstance(found[place], str) or not found[place]:
             fault("the name of a header", at=(*at, place))
-    elif why := path_fault(found[place]):
-        fault(why, at=(*at, place))
+    else:
+        ensure_path(found[place], (*at, place))
     content = found[test]
     match test:
         case "exists":

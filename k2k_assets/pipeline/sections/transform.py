@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from k2k_assets.functions.module_source import code_of, function_fault
 from k2k_assets.pipeline.java_regex import compile_java
-from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, path_fault
+from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, ensure_path
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
 from k2k_assets.pipeline.sections.values import SCALAR_SCHEMA, PositiveDuration, Section, TopicName, fault, scalar_text
 
@@ -21,8 +21,7 @@ MaskWith = Literal["text", "sha256"]
 
 
 def _path(value: object) -> object:
-    if why := path_fault(value):
-        fault(why)
+    ensure_path(value)
     return value
 
 

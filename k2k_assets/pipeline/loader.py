@@ -30,6 +30,7 @@ from k2k_assets.pipeline.parsing.redaction import redacting
 from k2k_assets.pipeline.parsing.schema import problem_at, problems_of
 from k2k_assets.pipeline.parsing.substitution import substitute
 from k2k_assets.pipeline.sections.stages import STAGES, StageFault, item_faults
+from k2k_assets.pipeline.sections.transform import texts_of_rules
 
 
 def load_pipeline(
@@ -109,6 +110,7 @@ def _checked(read: _Read, files: tuple[FilePath, ...] = ()) -> Pipeline:
     root = read.root
     problems = [*read.problems, *_without_values(root, ())]
     document = cast(dict[str, object], _without_nulls(root.plain()))
+    _keep_texts(document, root)
     infos = tuple(known_keys.take_out(document))
     pipeline, found = _validate(document, root)
     problems += _not_below(found, problems)
@@ -184,6 +186,16 @@ def _without_nulls(value: object) -> object:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
+
+
+def _keep_texts(document: dict[str, object], root: Node) -> None:
+    """Puts the text of the file where a number or a boolean stands for text: the header `1.10` is not `1.1`."""
+    for path in texts_of_rules(document.get("transform")):
+        if text := root.at(path).text:
+            section: Any = document
+            for part in path[:-1]:
+                section = section[part]
+            section[path[-1]] = text
 
 
 def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None, list[Problem]]:

@@ -43,7 +43,8 @@ _PLAIN_TAGS = {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _PLAIN_KINDS
 class Node:
     """A value and its place. `value` is a dict or list of nodes, or a scalar; `line` and `column` are its key's.
 
-    `origin` is the variable that gave the value, or empty; `fault` says why that variable has no value.
+    `origin` is the variable that gave the value, or empty; `fault` says why that variable has no value. `text` is how a
+    number or a boolean stands in the file, and empty for all else.
     """
 
     value: dict[str, Node] | list[Node] | str | int | float | bool | None
@@ -52,6 +53,7 @@ class Node:
     column: int
     origin: str = ""
     fault: str = ""
+    text: str = ""
 
     def plain(self) -> object:
         """The value as plain dicts, lists and scalars."""
@@ -185,7 +187,8 @@ class _Composer:
         if fault := next((variable.fault for variable in used if variable.fault), ""):
             return Node(None, self.file, *at, origin, fault)
         if not used:
-            return Node(_scalar(event), self.file, *at, origin)
+            value = _scalar(event)
+            return Node(value, self.file, *at, origin, text=event.value if isinstance(value, int | float) else "")
         if event.value in template.tokens and event.implicit[0]:
             return Node(template.tokens[event.value].value, self.file, *at, origin)
         return Node(template.filled(event.value), self.file, *at, origin)

@@ -15,7 +15,7 @@ section of its own, so that it is kept as the map that the file has.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -142,6 +142,28 @@ def _refuse_test(at: Path) -> NoReturn:
 
 def _is_scalar(value: object) -> bool:
     return isinstance(value, str | int | float)
+
+
+def texts_of(condition: object, at: Path) -> Iterator[Path]:
+    """Paths of what a condition compares as text, with headers and with all of a key or value.
+
+    Args:
+        condition: It may be faulty.
+        at: Its own path.
+    """
+    if not isinstance(condition, dict):
+        return
+    is_of_text = "header" in condition or _ROOT in (condition.get("key"), condition.get("value"))
+    if is_of_text and "equals" in condition:
+        yield (*at, "equals")
+    for name in ("in", *GROUPS):
+        contents = condition.get(name)
+        for number, each in enumerate(contents if isinstance(contents, list) else ()):
+            if name in GROUPS:
+                yield from texts_of(each, (*at, name, number))
+            elif is_of_text:
+                yield (*at, name, number)
+    yield from texts_of(condition.get("not"), (*at, "not"))
 
 
 def _condition(value: object) -> object:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from k2k_assets.functions.module_source import code_of, function_fault
 from k2k_assets.pipeline.java_regex import compile_java
-from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, ensure_path
+from k2k_assets.pipeline.parsing.problems import Path
+from k2k_assets.pipeline.sections.predicates import PATH_SCHEMA, PLACES, Condition, ensure_path, texts_of
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
 from k2k_assets.pipeline.sections.values import SCALAR_SCHEMA, PositiveDuration, Section, TopicName, fault, scalar_text
 
@@ -148,12 +149,24 @@ def transform_text(rules: Iterable[TransformRule], folders: Sequence[str]) -> st
     return json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if documents else ""
 
 
+def texts_of_rules(rules: object) -> Iterator[Path]:
+    """Paths in a document of what rules, which may be faulty, take for text, be it written as a number or not."""
+    for position, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict):
+            at = ("transform", position)
+            yield from texts_of(rule.get("filter"), (*at, "filter"))
+            masks = rule.get("mask")
+            for number, mask in enumerate(masks if isinstance(masks, list) else ()):
+                if isinstance(mask, dict) and "with" in mask:
+                    yield (*at, "mask", number, "with")
+
+
 def rules_match(rules: Iterable[TransformRule], topic: str) -> bool:
     """Whether any rule is for a source topic."""
     return any(compile_java(rule.pattern).matches(topic) for rule in rules)
 
 
-def folders_of(files: Iterable[Path]) -> tuple[str, ...]:
+def folders_of(files: Iterable[FilePath]) -> tuple[str, ...]:
     """The folders of a pipeline's files, in which modules with functions may lie."""
     return tuple(dict.fromkeys(str(file.parent) for file in files))
 

@@ -41,3 +41,53 @@ def test_a_name_may_have_any_characters_in_a_list(tmp_path: Path) -> None:
     names = ["customers[*]", "$", "/a", "*", "a.b"]
     (rule,) = load_text(tmp_path, with_rule(f"drop: [{{value: {names}}}, {{value: _id.$oid}}, {{key: $.a}}]")).transform
     assert [place.value or place.key for place in rule.drop] == [tuple(names), "_id.$oid", "$.a"]
+
+
+@pytest.mark.parametrize("written", ["1.10", "0042", "1e3", "+7", "True", "true", "12345678901234567890.5", "1e9999"])
+@pytest.mark.parametrize("place", ["header: h", "value: $", "key: $"])
+def test_what_is_compared_as_text_is_as_the_file_has_it(tmp_path: Path, written: str, place: str) -> None:
+    lines = (
+        f"filter: {{any: [{{{place}, equals: {written}}}, {{not: {{{place}, in: [{written}, a, '{written}']}}}}]}}",
+    )
+    (rule,) = load_text(tmp_path, with_rule(*lines)).transform
+    assert rule.filter is not None
+    equals, other = rule.filter["any"]
+    assert (equals["equals"], other["not"]["in"]) == (written, [written, "a", written])
+
+
+@pytest.mark.parametrize("written", ["0012", "1.10", "True"])
+def test_a_mask_writes_what_the_file_has(tmp_path: Path, written: str) -> None:
+    (rule,) = load_text(tmp_path, with_rule(f"mask: [{{value: a, with: {written}}}]")).transform
+    assert rule.mask[0].with_ == written
+
+
+def test_fields_are_compared_with_numbers_as_numbers(tmp_path: Path) -> None:
+    lines = ("filter: {any: [{value: a.b, equals: 1.10}, {key: [a], in: [0042, True, '1']}]}",)
+    (rule,) = load_text(tmp_path, with_rule(*lines)).transform
+    assert rule.filter == {"any": [{"value": "a.b", "equals": 1.1}, {"key": ["a"], "in": [42, True, "1"]}]}
+
+
+def test_a_number_of_a_later_file_and_of_an_alias_is_as_it_is_written(tmp_path: Path) -> None:
+    over = "transform:\n  - &rule {pattern: a, filter: {header: v, equals: &v 1.10}}\n"
+    over += "  - {<<: *rule, mask: [{header: v, with: *v}]}\n"
+    first, second = load_text(tmp_path, with_rule("drop: [{value: a}]"), over).transform
+    assert first.filter == second.filter == {"header": "v", "equals": "1.10"}
+    assert second.mask[0].with_ == "1.10"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "filter: 1.10",
+        "filter: [1]",
+        "filter: {any: 1}",
+        "filter: {not: 3}",
+        "filter: {header: h, in: 1.0}",
+        "mask: 1",
+        "mask: [1]",
+    ],
+)
+def test_a_faulty_rule_is_refused_in_words_where_texts_are_looked_for(tmp_path: Path, lines: str) -> None:
+    assert f"0.yaml:{LINE}:" in refusal(tmp_path, with_rule(lines))
+    assert "transform: expected" in refusal(tmp_path, TUTORIAL + "transform: 1.10\n")
+    assert "transform[0]: expected" in refusal(tmp_path, TUTORIAL + "transform: [1.10]\n")

@@ -14,6 +14,7 @@ section of its own, so that it is kept as the map that the file has.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NoReturn
@@ -130,10 +131,10 @@ def _ensure_test(found: Mapping[str, Any], places: list[str], at: Path) -> None:
             ensure_expression(content, of_contents=True)
         case "in":
             if not isinstance(content, list | tuple) or not content or not all(map(_is_scalar, content)):
-                fault("a list of texts, numbers, true or false", at=(*at, test))
+                fault("a list of texts, finite numbers, true or false", at=(*at, test))
         case _:
             if not _is_scalar(content):
-                fault("a text, a number, true or false", at=(*at, test))
+                fault("a text, a finite number, true or false", at=(*at, test))
 
 
 def _refuse_test(at: Path) -> NoReturn:
@@ -141,7 +142,8 @@ def _refuse_test(at: Path) -> NoReturn:
 
 
 def _is_scalar(value: object) -> bool:
-    return isinstance(value, str | int | float)
+    # A number beyond all others, such as 1e9999, would equal all those of records.
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def texts_of(condition: object, at: Path) -> Iterator[Path]:

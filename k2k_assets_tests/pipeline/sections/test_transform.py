@@ -91,3 +91,10 @@ def test_a_faulty_rule_is_refused_in_words_where_texts_are_looked_for(tmp_path: 
     assert f"0.yaml:{LINE}:" in refusal(tmp_path, with_rule(lines))
     assert "transform: expected" in refusal(tmp_path, TUTORIAL + "transform: 1.10\n")
     assert "transform[0]: expected" in refusal(tmp_path, TUTORIAL + "transform: [1.10]\n")
+
+
+def test_a_number_that_is_not_finite_equals_no_field(tmp_path: Path) -> None:
+    said = refusal(tmp_path, with_rule("filter: {value: a, equals: 1e9999}"))
+    assert said.startswith(f"0.yaml:{LINE}:24: transform[0].filter.equals: expected a text, a finite number, true or")
+    said = refusal(tmp_path, with_rule("filter: {value: a, in: [1, -1e9999]}"))
+    assert "transform[0].filter.in: expected a list of texts, finite numbers, true or false" in said

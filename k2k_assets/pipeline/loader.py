@@ -176,10 +176,13 @@ def _without_values(node: Node, path: Path) -> Iterator[Problem]:
 
 
 def _without_nulls(value: object) -> object:
-    """Removes keys with null: `key: null` and an empty section mean "absent", and remove an earlier file's value."""
+    """Removes keys with null: `key: null` and an empty section mean "absent", and remove an earlier file's value.
+
+    Within rules of `transform` they stay, to be refused: a later file replaces these as a whole.
+    """
     if isinstance(value, dict):
         return {
-            key: item if key == "staticMapping" else _without_nulls(item)
+            key: item if key in ("staticMapping", "transform") else _without_nulls(item)
             for key, item in value.items()
             if item is not None
         }

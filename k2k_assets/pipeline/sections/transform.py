@@ -34,7 +34,19 @@ FieldPath = Annotated[str | tuple[str, ...], BeforeValidator(_path), WithJsonSch
 """Where a field lies in a JSON value: `customer.email`, a list of names, or `$` for all of it."""
 
 
-class RecordPart(Section):
+class _FilledSection(Section):
+    """A section of which no key is left empty: whoever does so has forgotten what is to be left out or hidden."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_empty_key(cls, found: object) -> object:
+        for key, value in found.items() if isinstance(found, dict) else ():
+            if value is None:
+                fault("a value", at=(key,))
+        return found
+
+
+class RecordPart(_FilledSection):
     """One part of a record: a header, or the key, the value or a field of these."""
 
     header: str | None = Field(default=None, min_length=1, description="A header, by its name; all that have it.")
@@ -73,7 +85,7 @@ class Drop(RecordPart):
     """A part that is taken out; all of a key or value becomes null."""
 
 
-class TransformRule(Section):
+class TransformRule(_FilledSection):
     """What happens to the records of some topics."""
 
     pattern: RegularExpression = Field(

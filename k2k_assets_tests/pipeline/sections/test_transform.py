@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k2k_assets_tests.pipeline.files import TUTORIAL, load_text, refusal
+from k2k_assets_tests.pipeline.files import TUTORIAL, changed, load_text, refusal
 
 LINE = TUTORIAL.count("\n") + 3
 """Line of the first part of a rule that `with_rule` puts behind the tutorial's file."""
@@ -98,3 +98,32 @@ def test_a_number_that_is_not_finite_equals_no_field(tmp_path: Path) -> None:
     assert said.startswith(f"0.yaml:{LINE}:24: transform[0].filter.equals: expected a text, a finite number, true or")
     said = refusal(tmp_path, with_rule("filter: {value: a, in: [1, -1e9999]}"))
     assert "transform[0].filter.in: expected a list of texts, finite numbers, true or false" in said
+
+
+@pytest.mark.parametrize("part", ["filter", "mask", "drop", "python", "onError", "pattern"])
+def test_an_empty_part_of_a_rule_is_refused(tmp_path: Path, part: str) -> None:
+    """It takes nothing of an earlier file away, as lists are replaced as a whole; who left it empty forgot it."""
+    rule = {"pattern": ".*", "drop": [{"value": "a"}], "filter": {"header": "h", "exists": True}, part: None}
+    said = refusal(tmp_path, changed({"transform": [rule]}))
+    assert f" transform[0].{part}: expected a value, found nothing (null)" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "mask: [{value: , header: h, hash: sha256}]",
+            "13: transform[0].mask[0].value: expected a value, found nothing",
+        ),
+        ("mask: [{value: a, with: , hash: sha256}]", "23: transform[0].mask[0].with: expected a value, found nothing"),
+        ("drop: [{value: a, key: }]", "23: transform[0].drop[0].key: expected a value, found nothing"),
+        ("filter: {all: [{header: h, exists: true}], any: }", "5: transform[0].filter: expected one of all, any, not"),
+        ("filter: {header: h, equals: null}", "25: transform[0].filter.equals: expected a text, a finite number"),
+    ],
+)
+def test_an_empty_part_within_a_rule_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    assert f"0.yaml:{LINE}:{said}" in refusal(tmp_path, with_rule(line))
+
+
+def test_a_later_file_takes_all_rules_away(tmp_path: Path) -> None:
+    assert load_text(tmp_path, with_rule("drop: [{value: a}]"), "transform:\n").transform == ()

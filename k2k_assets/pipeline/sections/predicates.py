@@ -32,10 +32,11 @@ TESTS = ("equals", "in", "matches", "exists")
 GROUPS = ("all", "any")
 
 _ROOT = "$"
-_DOTTED = r"^(?!/|\$[^.])[^\[\]*]+$"  # what JSONPath, JSON Pointer and jq have besides would lead to no field
+# What JSONPath, JSON Pointer and jq have besides would lead to no field.
+_DOTTED = r"^(?!/|\$[^.]|(.*\.)?[0-9]+(\.|$))[^\[\]*]+$"
 _ELEMENTS = (
-    "A list on the way means each of its elements: write customers.email. A name with [, ] or * in it, or with $ or / "
-    'before it, is an element of a list: ["a[0]", b].'
+    "A list on the way means each of its elements: write customers.email. A name of digits, with [, ] or * in it, or "
+    'with $ or / before it, is an element of a list: ["a[0]", b].'
 )
 _DEEPEST = 20
 _CONDITION = "a condition: a header, key or value with equals, in, matches or exists; or all, any, not"

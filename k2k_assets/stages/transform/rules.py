@@ -163,7 +163,7 @@ class Transforms:
             called in this process, if their code is that of the rules.
 
     Raises:
-        Refused: The rules cannot be applied here: a newer release wrote them, or the code of a function is another one.
+        Refused: The rules cannot be applied here: another release wrote them, or the code of a function is another one.
     """
 
     def __init__(self, text: str, folders: Sequence[str], call_of: Callable[[int], Call] | None = None) -> None:
@@ -219,7 +219,7 @@ def _compiled(
     try:
         settings = TransformRule.model_validate(document)
     except ValidationError:
-        raise Refused(f"{name} was written by a newer release, which has other rules") from None
+        raise Refused(f"{name} was written by another release, which has other rules") from None
     call: Call | None = None
     if settings.python is not None and call_of is not None:
         call = call_of(position)

@@ -17,7 +17,7 @@ def with_rule(*lines: str) -> str:
     return TUTORIAL + "transform:\n  - pattern: .*\n" + "".join(f"    {line}\n" for line in lines)
 
 
-OTHER_LANGUAGES = ["customers[*].email", "$[0].ssn", "items[].pan", "a.*", "$a", "/a/b", "$.a[0]", "a['b']"]
+OTHER_LANGUAGES = ["customers[*].email", "$[0].ssn", "items[].pan", "a.*", "$a", "/a/b", "$.a[0]", "a['b']", "a.0.b", "a.10", "0.a"]
 
 
 @pytest.mark.parametrize("path", OTHER_LANGUAGES)
@@ -38,9 +38,10 @@ def test_a_path_of_another_language_is_refused(tmp_path: Path, path: str, rule: 
 
 
 def test_a_name_may_have_any_characters_in_a_list(tmp_path: Path) -> None:
-    names = ["customers[*]", "$", "/a", "*", "a.b"]
-    (rule,) = load_text(tmp_path, with_rule(f"drop: [{{value: {names}}}, {{value: _id.$oid}}, {{key: $.a}}]")).transform
-    assert [place.value or place.key for place in rule.drop] == [tuple(names), "_id.$oid", "$.a"]
+    names = ["customers[*]", "$", "/a", "*", "a.b", "0"]
+    others = "{value: _id.$oid}, {key: $.a}, {key: a1.2b}"
+    (rule,) = load_text(tmp_path, with_rule(f"drop: [{{value: {names}}}, {others}]")).transform
+    assert [place.value or place.key for place in rule.drop] == [tuple(names), "_id.$oid", "$.a", "a1.2b"]
 
 
 @pytest.mark.parametrize("written", ["1.10", "0042", "1e3", "+7", "True", "true", "12345678901234567890.5", "1e9999"])

@@ -17,7 +17,19 @@ def with_rule(*lines: str) -> str:
     return TUTORIAL + "transform:\n  - pattern: .*\n" + "".join(f"    {line}\n" for line in lines)
 
 
-OTHER_LANGUAGES = ["customers[*].email", "$[0].ssn", "items[].pan", "a.*", "$a", "/a/b", "$.a[0]", "a['b']", "a.0.b", "a.10", "0.a"]
+OTHER_LANGUAGES = [
+    "customers[*].email",
+    "$[0].ssn",
+    "items[].pan",
+    "a.*",
+    "$a",
+    "/a/b",
+    "$.a[0]",
+    "a['b']",
+    "a.0.b",
+    "a.10",
+    "0.a",
+]
 
 
 @pytest.mark.parametrize("path", OTHER_LANGUAGES)

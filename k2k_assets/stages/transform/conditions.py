@@ -17,7 +17,7 @@ from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.pipeline.sections.values import scalar_text
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.documents import Number, value_of
-from k2k_assets.stages.transform.fields import Steps, found, is_there
+from k2k_assets.stages.transform.fields import Steps, found
 
 Holds = Callable[[Batch, int], bool]
 """Whether a condition holds for the record at an index.
@@ -49,8 +49,6 @@ def compile_condition(condition: Mapping[str, Any]) -> Holds:
     facet: Facet = "key" if place == "key" else "value"
     if not steps:
         return partial(_whole, facet, _test_of_text(condition))
-    if "exists" in condition:
-        return partial(_exists, facet, steps, condition["exists"])
     return partial(_field, facet, steps, _test_of_content(condition))
 
 
@@ -78,11 +76,6 @@ def _whole(facet: Facet, test: Callable[[bytes | None], bool], batch: Batch, ind
     return test(batch.written_payload(index, facet))
 
 
-def _exists(facet: Facet, steps: Steps, wanted: bool, batch: Batch, index: int) -> bool:
-    document = batch.document(index, facet)
-    return (document is not None and is_there(document.content, steps)) is wanted
-
-
 def _field(facet: Facet, steps: Steps, test: Callable[[Sequence[Any]], bool], batch: Batch, index: int) -> bool:
     document = batch.document(index, facet)
     return test(found(document.content, steps) if document else ())
@@ -100,7 +93,10 @@ def _test_of_text(condition: Mapping[str, Any]) -> Callable[[bytes | None], bool
 
 
 def _test_of_content(condition: Mapping[str, Any]) -> Callable[[Sequence[Any]], bool]:
-    """The test of what fields of JSON hold: a number equals a number, a text a text."""
+    """The test of fields of JSON: a number equals a number, a text a text."""
+    if "exists" in condition:
+        wanted: bool = condition["exists"]
+        return lambda fields: any(each is not None for each in fields) is wanted
     if "matches" in condition:
         matches = _matcher(condition["matches"])
         return lambda fields: any(isinstance(each, str) and matches(each) for each in fields)

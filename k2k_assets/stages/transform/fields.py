@@ -9,17 +9,6 @@ Steps = tuple[str, ...]
 """The names that lead to a field; none: the content itself."""
 
 
-def is_there(content: Any, steps: Steps) -> bool:
-    """Whether a field is there and not null, be it an empty list; one is enough where lists lie on the way."""
-    for number, name in enumerate(steps):
-        if isinstance(content, list):
-            return any(is_there(each, steps[number:]) for each in content)
-        if not isinstance(content, dict) or name not in content:
-            return False
-        content = content[name]
-    return content is not None
-
-
 def found(content: Any, steps: Steps) -> Sequence[Any]:
     """What the fields hold; more than one where lists lie on the way."""
     for number, name in enumerate(steps):

@@ -1,4 +1,7 @@
-"""Rules of a pipeline file whose pattern matches no topic: a typo in that of a mask copies in clear."""
+"""Rules of a pipeline file whose pattern matches no topic, and topics without a rule.
+
+A typo in the pattern of a mask copies in clear.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,17 @@ def rules_for_nothing(pipeline: Pipeline, topics: Collection[str]) -> str:
         f"none of the selected topics ({len(topics)}) matches {', '.join(named)}{more}: {what} to nothing. A pattern "
         "must match the whole name of a source topic"
     )
+
+
+def topics_without_schemas(pipeline: Pipeline, topics: Collection[str]) -> str:
+    """Says of which selected topics no schema ids are mapped, because no rule is for them; empty if there are none."""
+    rules = pipeline.schema_mapping.topics if pipeline.features.schema_mapping else ()
+    if not rules:
+        return ""
+    left = sorted(t for t in topics if not any(compile_java(rule.pattern).matches(t) for rule in rules))
+    more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+    named = f"{', '.join(left[:_MOST_NAMED])}{more}"
+    return f"no rule of schemaMapping.topics is for {named}: schema ids stay those of the source" if left else ""
 
 
 def _patterns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from k2k_assets.core.errors import Refused
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.pipeline.clients.registry_properties import header_faults, translate_registry
-from k2k_assets.pipeline.sections.schema_mapping import ALL_FACETS, Facet, facets_of
+from k2k_assets.pipeline.sections.schema_mapping import Facet, facets_of
 from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.kept_schemas import KeptSchemas
 from k2k_assets.registry.schema_ids import SchemaIds
@@ -50,5 +50,5 @@ def open_schema_ids(pipeline: Pipeline) -> SchemaIds:
 
 def facets_with_schemas(pipeline: Pipeline) -> Callable[[str], Mapping[Facet, bool]]:
     """The facets of a source topic's records that have schema ids, and whether a rule of the file says so."""
-    rules = pipeline.schema_rules
-    return lambda topic: dict.fromkeys(facets_of(rules, topic), rules != ALL_FACETS)
+    rules, are_of_file = pipeline.schema_rules, bool(pipeline.schema_mapping.topics)
+    return lambda topic: dict.fromkeys(facets_of(rules, topic), are_of_file)

@@ -15,7 +15,7 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.permissions.topic_check import TopicCheck
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
-from k2k_assets.pipeline.rule_patterns import rules_for_nothing
+from k2k_assets.pipeline.rule_patterns import rules_for_nothing, topics_without_schemas
 from k2k_assets.replication.driver.planning import ensure_transaction_timeout
 from k2k_assets.topics.create import WantedTopic, rehearse_creation
 from k2k_assets.topics.dead_letters import missing_dead_letter_topics
@@ -108,6 +108,8 @@ def _source(report: ConnectionReport, pipeline: Pipeline, source: Cluster) -> di
         report.lines.append(f"not selected, because internal: {', '.join(internal)}")
     if others := sorted(selected(pipeline, existing) - selected_on(pipeline, source, existing)):
         report.lines.append(f"not selected, as control topics of other pipelines: {', '.join(others)}")
+    if unmapped := topics_without_schemas(pipeline, topics):
+        report.lines.append(unmapped)
     doubts = (*found.doubts, rules_for_nothing(pipeline, topics))
     report.lines += [f"warning: {doubt}" for doubt in doubts if doubt]
     return topics

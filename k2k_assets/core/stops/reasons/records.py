@@ -61,10 +61,15 @@ class HeaderUnreadable(StopReason, code="header-key-not-utf8"):
     """
 
     title = "a record has a header whose key is not UTF-8"
-    meaning = "The client can neither read nor write such a header. All before the record is copied."
+    meaning = (
+        "It cannot be read as text. Rules of `transform` about headers, functions, dead letters and the marker of a "
+        "bidirectional pipeline need that, and so do copies one by one (`transport.form: records`). By whole batches, "
+        "without these, it passes. All before the record is copied."
+    )
     advice = (
-        "The next offset goes on behind the record, without it. Or copy that topic without headers "
-        "(`headerReplication: disabled`), in a pipeline of its own if other topics are to keep theirs."
+        "The next offset goes on behind the record, without it. Where none of these reads headers, the topic can be "
+        "copied by whole batches, or without headers (`headerReplication: disabled`), in a pipeline of its own if "
+        "other topics are to keep theirs."
     )
 
     source: TopicPartition
@@ -73,15 +78,16 @@ class HeaderUnreadable(StopReason, code="header-key-not-utf8"):
 
     def found(self) -> str:
         return (
-            f"the record at {self.source} offset {self.offset} has a header whose key is not UTF-8 ({self.key}): the "
-            "client can neither read nor write it"
+            f"the record at {self.source} offset {self.offset} has a header whose key is not UTF-8 ({self.key}): it "
+            "cannot be read as text"
         )
 
     def to_do(self) -> str:
         return (
-            f"To copy {self.source.topic} without headers: features.headerReplication: disabled, in a pipeline of its "
-            "own if other topics are to keep theirs. All before the record is copied; to go on behind it: "
-            f"{set_command(*self.source, self.offset + 1)}"
+            "Where no rule of transform, function, dead letter or marker of both ways reads headers, it passes by "
+            "whole batches (transport.form: auto), and the topic can be copied without headers: "
+            "features.headerReplication: disabled, in a pipeline of its own if other topics are to keep theirs. All "
+            f"before the record is copied; to go on behind it: {set_command(*self.source, self.offset + 1)}"
         )
 
     @classmethod

@@ -9,6 +9,17 @@ from k2k_assets.core.stops.commands import set_command
 from k2k_assets.core.stops.reason import ORDERS, StopReason
 from k2k_assets.core.topic_partition import TopicPartition
 
+_LAST_RULE = (
+    "The first rule that matches a topic counts, and topics that none matches have no schemas: where there were no "
+    'rules, add {pattern: ".*", key: enabled, value: enabled} as the last one'
+)
+
+
+def _rule(topic: str, facet: str, has: str) -> str:
+    """A rule of `schemaMapping.topics` that changes what one facet of a topic counts for, and nothing else."""
+    facets = {"key": "enabled", "value": "enabled", facet: has}
+    return f"{{pattern: {topic}, {', '.join(f'{name}: {says}' for name, says in facets.items())}}}"
+
 
 @dataclass(frozen=True)
 class SchemaNotOnSource(StopReason, code="schema-not-found"):
@@ -29,8 +40,8 @@ class SchemaNotOnSource(StopReason, code="schema-not-found"):
     )
     advice = (
         "If the topic's keys, or values, have no schemas: a rule in `schemaMapping.topics` says so, for example "
-        "`{pattern: orders, key: disabled, value: enabled}`. Else bring the schema back; copying goes on from that "
-        "record."
+        f"`{_rule('orders', 'key', 'disabled')}`. {_LAST_RULE.replace('{', '`{').replace('}', '}`')}. Else bring the "
+        "schema back; copying goes on from that record."
     )
 
     source: TopicPartition
@@ -48,8 +59,8 @@ class SchemaNotOnSource(StopReason, code="schema-not-found"):
     def to_do(self) -> str:
         return (
             f"If the {self.facet}s of {self.source.topic} are not written with a schema registry, say so in "
-            f"schemaMapping.topics: {{pattern: {self.source.topic}, {self.facet}: disabled}}; nothing was skipped, "
-            "copying goes on from this record"
+            f"schemaMapping.topics: {_rule(self.source.topic, self.facet, 'disabled')}. {_LAST_RULE}. Nothing was "
+            "skipped, copying goes on from this record"
         )
 
     @classmethod
@@ -117,7 +128,10 @@ class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
         "number, so nothing is guessed. A subject that names no topic (`shop.Order`, RecordNameStrategy) or no part of "
         "records (`orders-shop.Order`) counts for values, not for keys."
     )
-    advice = "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`."
+    advice = (
+        "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`. "
+        f"{_LAST_RULE.replace('{', '`{').replace('}', '}`')}."
+    )
 
     source: TopicPartition
     offset: int
@@ -135,8 +149,8 @@ class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
     def to_do(self) -> str:
         return (
             f"Say in schemaMapping.topics whether the {self.facet}s of {self.source.topic} are written with a schema "
-            f"registry: {{pattern: {self.source.topic}, {self.facet}: enabled}} or disabled; nothing was skipped, "
-            "copying goes on from this record"
+            f"registry: {_rule(self.source.topic, self.facet, 'enabled')}, or {self.facet}: disabled. {_LAST_RULE}. "
+            "Nothing was skipped, copying goes on from this record"
         )
 
     @classmethod

@@ -114,6 +114,7 @@ def test_a_broken_row_is_not_written(
         commit_log_frame(spark, rows)
 
 
+@pytest.mark.slow
 def test_the_next_version_is_the_current_one_also_where_a_clock_is_late(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

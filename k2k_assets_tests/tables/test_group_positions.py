@@ -65,7 +65,7 @@ def test_what_is_written_is_read(spark: SparkSession, pipeline: Pipeline) -> Non
         ([replace(_POSITION, target_offset=-1)], "target_offset"),
         pytest.param([replace(_POSITION, source_topic="no topic")], "source_topic", marks=pytest.mark.slow),
         pytest.param([replace(_POSITION, state="else")], "state", marks=pytest.mark.slow),
-        ([_POSITION, replace(_POSITION, source_offset=9)], "group"),
+        pytest.param([_POSITION, replace(_POSITION, source_offset=9)], "group", marks=pytest.mark.slow),
     ],
 )
 def test_a_broken_row_is_not_written(spark: SparkSession, rows: list[GroupPosition], column: str) -> None:

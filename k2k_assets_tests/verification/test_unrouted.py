@@ -24,6 +24,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
+@pytest.mark.slow
 def test_one_topic_without_a_target_stops_no_others(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def _story(text: str) -> list[str]:
     return [*steps, *map(" ".join, _CHECK.findall(text)), closing]
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_it_prints(truth: dict[str, tuple[int, int, int]]) -> None:
     text = README.read_text(encoding="utf-8")
     _assert_counts(_shown(text), truth)

@@ -194,7 +194,7 @@ CHANGES: list[dict[str, Any]] = [
     "change",
     [
         pytest.param(CHANGES[0], id="name", marks=pytest.mark.slow),
-        pytest.param(CHANGES[1], id="mode"),
+        pytest.param(CHANGES[1], id="mode", marks=pytest.mark.slow),
         pytest.param(CHANGES[2], id="header", marks=pytest.mark.slow),
     ],
 )

@@ -206,6 +206,7 @@ def test_an_index_of_an_earlier_release_has_no_identity_and_is_no_doubt(world: W
     assert after.identity == ""
 
 
+@pytest.mark.slow
 def test_where_it_cannot_be_noted_the_verdict_says_so(world: World) -> None:
     _copied(world, 0, 20)
     world.verdict("content")

@@ -101,40 +101,43 @@ def _schemas(payload: bytes, key: str | None, value: str | None, *rules: str) ->
 KNOWN, GONE_SCHEMA, RULED = _schemas(b"p", "", "s"), _schemas(b"p", "", None), _schemas(b"p", "", "s", "a", "b")
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "timestamp", "noted", "outcome"),
-    [
-        (KNOWN, KNOWN, 0, True, EQUAL),
-        (KNOWN, _schemas(b"p", "", "t"), 0, True, DIFFERENT),
-        (KNOWN, RULED, 0, True, EQUAL),
-        (RULED, RULED, 0, True, EQUAL),
-        (RULED, _schemas(b"p", "", "s", "b", "more", "a"), 0, True, EQUAL),
-        (RULED, KNOWN, 0, True, OTHER_RULES),
-        (RULED, _schemas(b"p", "", "s", "b"), 0, True, OTHER_RULES),
-        (RULED, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
-        (RULED, KNOWN, 9, True, DIFFERENT),
-        (RULED, KNOWN, 9, False, OTHER),
-        (RULED, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
-        (KNOWN, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
-        (KNOWN, GONE_SCHEMA, 9, True, DIFFERENT),
-        (GONE_SCHEMA, RULED, 0, True, NO_SCHEMA),
-        (GONE_SCHEMA, GONE_SCHEMA, 0, False, NO_SCHEMA),
-        (GONE_SCHEMA, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
-        (GONE_SCHEMA, KNOWN, 9, True, DIFFERENT),
-        (GONE_SCHEMA, KNOWN, 9, False, NO_SCHEMA),
-        (_schemas(b"p", None, "s"), _schemas(b"p", "k", "t"), 0, True, DIFFERENT),
-        (_schemas(b"p", "k", "s"), _schemas(b"p", None, "t"), 0, True, DIFFERENT),
-        (_schemas(b"p", "k", None), _schemas(b"p", None, "s"), 0, True, NO_SCHEMA_ON_TARGET),
-    ],
-)
-def test_schemas_are_compared_as_far_as_both_registries_have_them(
-    spark: SparkSession, ours: tuple[Any, ...], theirs: tuple[Any, ...], timestamp: int, noted: bool, outcome: str
-) -> None:
-    pair = ("t", 0, 0, "t", "today", 0, 0, None, True, True, noted, "key value", "", "")
-    original, copy = (
-        spark.createDataFrame([("t", 0, 0, b"", b"", at, {"key value": content}, {}, {})], DIGESTS)
-        for content, at in ((ours, 0), (theirs, timestamp))
-    )
-    limits = spark.createDataFrame([_limit("source"), _limit("target")], LIMITS)
-    (row,) = compare(spark.createDataFrame([pair], _PAIRS), original, copy, limits).collect()
-    assert row["outcome"] == outcome
+# Of the source and of the target, the timestamp on the target, whether the settings are noted, and the outcome.
+CASES = [
+    (KNOWN, KNOWN, 0, True, EQUAL),
+    (KNOWN, _schemas(b"p", "", "t"), 0, True, DIFFERENT),
+    (KNOWN, RULED, 0, True, EQUAL),
+    (RULED, RULED, 0, True, EQUAL),
+    (RULED, _schemas(b"p", "", "s", "b", "more", "a"), 0, True, EQUAL),
+    (RULED, KNOWN, 0, True, OTHER_RULES),
+    (RULED, _schemas(b"p", "", "s", "b"), 0, True, OTHER_RULES),
+    (RULED, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
+    (RULED, KNOWN, 9, True, DIFFERENT),
+    (RULED, KNOWN, 9, False, OTHER),
+    (RULED, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
+    (KNOWN, GONE_SCHEMA, 0, True, NO_SCHEMA_ON_TARGET),
+    (KNOWN, GONE_SCHEMA, 9, True, DIFFERENT),
+    (GONE_SCHEMA, RULED, 0, True, NO_SCHEMA),
+    (GONE_SCHEMA, GONE_SCHEMA, 0, False, NO_SCHEMA),
+    (GONE_SCHEMA, _schemas(b"q", "", "s"), 0, True, DIFFERENT),
+    (GONE_SCHEMA, KNOWN, 9, True, DIFFERENT),
+    (GONE_SCHEMA, KNOWN, 9, False, NO_SCHEMA),
+    (_schemas(b"p", None, "s"), _schemas(b"p", "k", "t"), 0, True, DIFFERENT),
+    (_schemas(b"p", "k", "s"), _schemas(b"p", None, "t"), 0, True, DIFFERENT),
+    (_schemas(b"p", "k", None), _schemas(b"p", None, "s"), 0, True, NO_SCHEMA_ON_TARGET),
+]
+
+
+def test_schemas_are_compared_as_far_as_both_registries_have_them(spark: SparkSession) -> None:
+    def digests(number: int, content: tuple[Any, ...], timestamp: int) -> tuple[Any, ...]:
+        return ("t", 0, number, b"", b"", timestamp, {"key value": content}, {}, {})
+
+    pairs, originals, copies = [], [], []
+    for number, (ours, theirs, timestamp, noted, _) in enumerate(CASES):
+        pairs.append(("t", 0, number, "t", "today", 0, number, None, True, True, noted, "key value", "", ""))
+        originals.append(digests(number, ours, 0))
+        copies.append(digests(number, theirs, timestamp))
+    limits = spark.createDataFrame([_limit(side, high=len(CASES)) for side in ("source", "target")], LIMITS)
+    read = (spark.createDataFrame(rows, DIGESTS) for rows in (originals, copies))
+    found = compare(spark.createDataFrame(pairs, _PAIRS), *read, limits).collect()
+    outcomes = {row["source_offset"]: row["outcome"] for row in found}
+    assert outcomes == {number: case[-1] for number, case in enumerate(CASES)}

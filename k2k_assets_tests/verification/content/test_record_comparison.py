@@ -137,7 +137,7 @@ def test_schemas_are_compared_as_far_as_both_registries_have_them(spark: SparkSe
         originals.append(digests(number, ours, 0))
         copies.append(digests(number, theirs, timestamp))
     limits = spark.createDataFrame([_limit(side, high=len(CASES)) for side in ("source", "target")], LIMITS)
-    read = (spark.createDataFrame(rows, DIGESTS) for rows in (originals, copies))
-    found = compare(spark.createDataFrame(pairs, _PAIRS), *read, limits).collect()
+    on_source, on_target = (spark.createDataFrame(rows, DIGESTS) for rows in (originals, copies))
+    found = compare(spark.createDataFrame(pairs, _PAIRS), on_source, on_target, limits).collect()
     outcomes = {row["source_offset"]: row["outcome"] for row in found}
     assert outcomes == {number: case[-1] for number, case in enumerate(CASES)}

@@ -50,5 +50,5 @@ def open_schema_ids(pipeline: Pipeline) -> SchemaIds:
 
 def facets_with_schemas(pipeline: Pipeline) -> Callable[[str], Mapping[Facet, bool]]:
     """The facets of a source topic's records that have schema ids, and whether a rule of the file says so."""
-    rules, are_of_file = pipeline.schema_rules, bool(pipeline.schema_mapping.topics)
-    return lambda topic: dict.fromkeys(facets_of(rules, topic), are_of_file)
+    rules, mapping = pipeline.schema_rules, pipeline.schema_mapping
+    return lambda topic: {facet: mapping.is_certain(topic, facet) for facet in facets_of(rules, topic)}

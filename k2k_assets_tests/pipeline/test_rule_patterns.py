@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from k2k_assets.core.stops.reasons.schemas import SchemaNotOnSource, SchemaOfOtherTopic
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.rule_patterns import rules_for_nothing, topics_without_schemas
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry.of_pipeline import facets_with_schemas
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -81,17 +83,26 @@ def test_topics_whose_schema_ids_no_rule_maps_are_named(tmp_path: Path, patterns
 
 
 @pytest.mark.parametrize("facet", ["key", "value"])
-@pytest.mark.parametrize(("kind", "left"), [(SchemaNotOnSource, 1), (SchemaOfOtherTopic, 2)])
+@pytest.mark.parametrize("topic", ["orders", "orders.v1", "0123"])
+@pytest.mark.parametrize(("kind", "said"), [(SchemaNotOnSource, None), (SchemaOfOtherTopic, True)])
 def test_the_rules_that_a_stop_advises_change_nothing_else(
-    tmp_path: Path, kind: type[SchemaNotOnSource] | type[SchemaOfOtherTopic], left: int, facet: str
+    tmp_path: Path,
+    kind: type[SchemaNotOnSource] | type[SchemaOfOtherTopic],
+    said: bool | None,
+    topic: str,
+    facet: Facet,
 ) -> None:
-    """A rule for one facet of one topic alone would leave the ids of all other topics those of the source."""
-    reason = replace(kind.example(), facet=facet)
+    """With rules that say more, ids of other topics stay those of the source, or numbers are taken for ids."""
+    reason = replace(kind.example(), source=TopicPartition(topic, 0), facet=facet)
     rules = [yaml.safe_load(found) for found in re.findall(r"\{pattern.*?\}", reason.to_do())]
+    assert len(rules) == 2
     sections = {"schemaMapping": {"topics": rules}, "features": {"schemaMapping": "enabled"}}
     found = facets_with_schemas(with_registries(tmp_path, **sections))
-    assert found("payments.eu") == {"key": True, "value": True}
-    assert len(found("orders")) == left
+    guessed: dict[Facet, bool] = {"key": False, "value": False}
+    for other in ("payments.eu", "orders-v1"):
+        assert found(other) == guessed
+    del guessed[facet]
+    assert found(topic) == guessed | ({facet: True} if said else {})
 
 
 def test_a_rule_for_all_topics_is_a_rule(tmp_path: Path) -> None:

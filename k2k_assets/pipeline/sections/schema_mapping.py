@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.pipeline.sections.regular_expression import RegularExpression
-from k2k_assets.pipeline.sections.values import Count, Flag, Section, TextMap, fault
+from k2k_assets.pipeline.sections.values import Count, Section, TextMap, fault, flag
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF", "YANG"]
 Facet = Literal["key", "value"]
 """A part of a record that a schema may describe."""
 WithoutId = Literal["untouched", "refused"]
 """What becomes of a key or value without a schema id."""
+_AUTO: Literal["auto"] = "auto"
+
+
+def _schema_flag(value: object) -> object:
+    return _AUTO if value == _AUTO else flag(value)
+
+
+SchemaFlag = Annotated[
+    bool | Literal["auto"],
+    BeforeValidator(_schema_flag),
+    WithJsonSchema({"enum": ["enabled", "disabled", _AUTO]}),
+]
+"""Whether some keys or values have a schema; `auto`: what their ids say, as without rules."""
 
 
 class FacetRule(NamedTuple):
@@ -76,8 +89,12 @@ class SchemaRule(Section):
     """Which facets of some topics' records have a schema."""
 
     pattern: RegularExpression = Field(description="Topics: a regular expression for whole names (required).")
-    key: Flag = Field(default=False, description="Whether their keys have a schema.")
-    value: Flag = Field(default=False, description="Whether their values have a schema.")
+    key: SchemaFlag = Field(
+        default=False,
+        description="Whether their keys have a schema. `auto`, as without rules: those have one that begin with an id "
+        "which the source's registry has for them; an id of other topics only stops the topic.",
+    )
+    value: SchemaFlag = Field(default=False, description="Whether their values have a schema, likewise.")
     unframed: WithoutId = Field(
         default="untouched",
         description="What does not begin with a schema id, of keys or values that have a schema: it is copied "
@@ -113,9 +130,19 @@ class SchemaMapping(Section):
     @property
     def rules(self) -> tuple[FacetRule, ...]:
         """The file's rules, or all facets of all topics."""
-        return tuple(FacetRule(rule.pattern, rule.key, rule.value) for rule in self.topics) or ALL_FACETS
+        found = tuple(FacetRule(rule.pattern, bool(rule.key), bool(rule.value)) for rule in self.topics)
+        return found or ALL_FACETS
+
+    def is_certain(self, topic: str, facet: Facet) -> bool:
+        """Whether a rule says that the keys, or values, of a source topic have schemas."""
+        rule = self._rule_of(topic)
+        return rule is not None and (rule.key if facet == "key" else rule.value) is True
 
     def refusals(self, topic: str) -> RefusedPayloads:
-        """What stops a source topic for want of a schema id; the first rule that matches counts."""
-        rule = next((rule for rule in self.topics if compile_java(rule.pattern).matches(topic)), None)
+        """What stops a source topic for want of a schema id."""
+        rule = self._rule_of(topic)
         return rule.refusals if rule else RefusedPayloads()
+
+    def _rule_of(self, topic: str) -> SchemaRule | None:
+        """The first one that matches counts."""
+        return next((rule for rule in self.topics if compile_java(rule.pattern).matches(topic)), None)

@@ -51,7 +51,8 @@ def fault(expected: str, *, hint: str = "", at: Path = (), shown: bool = True) -
     raise PydanticCustomError("k2k", "{expected}", {"expected": expected, "hint": hint, "at": at, "shown": shown})
 
 
-def _flag(value: object) -> object:
+def flag(value: object) -> bool:
+    """Reads `enabled` or `disabled`, from inside a validator."""
     if value == "enabled":
         return True
     if value == "disabled":
@@ -129,7 +130,7 @@ def scalar_text(value: object, at: Path) -> str:
     fault("a text, a number, true or false", at=at)
 
 
-Flag = Annotated[bool, BeforeValidator(_flag), WithJsonSchema({"enum": ["enabled", "disabled"]})]
+Flag = Annotated[bool, BeforeValidator(flag), WithJsonSchema({"enum": ["enabled", "disabled"]})]
 """`enabled` or `disabled` in the file, a bool here."""
 
 Owner = Annotated[str, AfterValidator(_owner)]

@@ -11,14 +11,15 @@ from k2k_assets.core.topic_partition import TopicPartition
 
 _LAST_RULE = (
     "The first rule that matches a topic counts, and topics that none matches have no schemas: where there were no "
-    'rules, add {pattern: ".*", key: enabled, value: enabled} as the last one'
+    "rules, add {pattern: '.*', key: auto, value: auto} as the last one"
 )
 
 
 def _rule(topic: str, facet: str, has: str) -> str:
     """A rule of `schemaMapping.topics` that changes what one facet of a topic counts for, and nothing else."""
-    facets = {"key": "enabled", "value": "enabled", facet: has}
-    return f"{{pattern: {topic}, {', '.join(f'{name}: {says}' for name, says in facets.items())}}}"
+    facets = {"key": "auto", "value": "auto", facet: has}
+    pattern = topic.replace(".", r"\.")
+    return f"{{pattern: '{pattern}', {', '.join(f'{name}: {says}' for name, says in facets.items())}}}"
 
 
 @dataclass(frozen=True)

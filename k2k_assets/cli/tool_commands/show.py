@@ -13,6 +13,7 @@ from rich.table import Table
 
 from k2k_assets.cli.exit_codes import epilog
 from k2k_assets.cli.tool_commands.tool_options import ToolCall, tool_options
+from k2k_assets.core.errors import Refused
 from k2k_assets.core.words import utc
 
 if TYPE_CHECKING:
@@ -69,20 +70,24 @@ def show(
         ids = ClusterIds.of(on_source, on_target)
         if there and original and copy:
             settings = settings_at(pipeline, there, on_source, on_target)
-    found, without_schema, other_rules = Differences([], [], [])
+    (found, without_schema, other_rules), unknown = Differences([], [], []), ""
     if there and original and copy:
-        found, without_schema, other_rules = differences_of(pipeline, there, original, copy, ids, settings)
+        try:
+            found, without_schema, other_rules = differences_of(pipeline, there, original, copy, ids, settings)
+        except Refused as why:
+            unknown = str(why)
     if as_json:
         sides = {"source": _document(there, original), "target": _document(here, copy)}
         dropped = {"droppedBy": dropped_by} if dropped_by else {}
-        unknown = {"schemaUnknown": without_schema} if without_schema else {}
+        schemas = {"schemaUnknown": without_schema} if without_schema else {}
         rules = {"schemaRules": other_rules} if other_rules else {}
-        click.echo(json.dumps({**sides, "differs": found, **unknown, **rules, **dropped}))
+        differs = {"differs": None, "notCompared": unknown} if unknown else {"differs": found}
+        click.echo(json.dumps({**sides, **differs, **schemas, **rules, **dropped}))
         return
     console = Console()
     table = _table([(there, original), (here, copy)], found)
     (console if console.is_terminal else Console(width=_COLUMNS)).print(table)
-    click.echo(_message(original, copy, found, dropped_by))
+    click.echo(f"Not compared: {unknown}." if unknown else _message(original, copy, found, dropped_by))
     if without_schema:
         click.echo(f"A registry does not have the schema of the {' and the '.join(without_schema)} any more.")
     if other_rules:

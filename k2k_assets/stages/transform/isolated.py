@@ -51,7 +51,7 @@ class IsolatedFunctions:
         """Those of rules, as `Pipeline.transform_text` has them.
 
         Args:
-            text: The rules.
+            text: The rules; null in the place of one that does not matter.
             folders: Where their modules may lie.
             timeout: How many seconds a function may take for a batch.
         """
@@ -94,5 +94,5 @@ def _functions(text: str, timeout_of: Callable[[int], float]) -> dict[int, RuleF
     return {
         position: RuleFunction(rule_name(position), rule["python"], rule["code"], timeout_of(position), rule["pattern"])
         for position, rule in enumerate(json.loads(text) if text else ())
-        if "python" in rule
+        if rule is not None and "python" in rule
     }

@@ -154,7 +154,7 @@ class Rule:
 
 
 class Transforms:
-    """All rules of a pipeline, as `Pipeline.transform_text` has them.
+    """All rules of a pipeline, as `Pipeline.transform_text` has them; null in the place of one that does not matter.
 
     Args:
         text: The rules.
@@ -169,7 +169,8 @@ class Transforms:
     def __init__(self, text: str, folders: Sequence[str], call_of: Callable[[int], Call] | None = None) -> None:
         self._rules: list[tuple[str, Rule]] = []
         for position, document in enumerate(json.loads(text) if text else ()):
-            self._rules.append(_compiled(position, document, folders, call_of))
+            if document is not None:
+                self._rules.append(_compiled(position, document, folders, call_of))
         self._topics: dict[str, tuple[Rule, ...]] = {}
 
     def of(self, topic: str) -> tuple[Rule, ...]:

@@ -165,7 +165,8 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
         )
     if plan.unknown:
         copied = plural(plan.unknown, "was", "were")
-        words.append(f"{copied} copied under settings that are not known any more, and not compared")
+        why = "settings that are not known any more, or with functions of other code"
+        words.append(f"{copied} copied under {why}, and not compared")
     if counts["without_schema"]:
         have = plural(counts["without_schema"], "record has", "records have")
         words.append(

@@ -5,8 +5,10 @@ The same rules are applied as on the copy path, to records that are read anew, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from k2k_assets.core.digest import digest
 from k2k_assets.core.errors import Refused
@@ -14,6 +16,7 @@ from k2k_assets.core.stops.reasons.functions import FunctionTooSlow
 from k2k_assets.core.stops.reasons.unusable_functions import FunctionCannotBeLoaded
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Header, Message
+from k2k_assets.pipeline.java_regex import compile_java
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.isolated import IsolatedFunctions
 from k2k_assets.stages.transform.rules import Transforms
@@ -45,7 +48,8 @@ class ChangeRules(NamedTuple):
     """The rules of a pipeline at some time, to be sent to Spark's workers.
 
     Attributes:
-        text: The rules, as `CopySettings.transform`; empty if there were none.
+        text: The rules, as `CopySettings.transform`; empty if there were none. Null in the place of one that does not
+            matter.
         folders: Where modules of functions may lie.
     """
 
@@ -60,6 +64,32 @@ class ChangeRules(NamedTuple):
     def opened(self) -> Changes:
         """The rules, ready to be applied in this process."""
         return Changes(self)
+
+    def of_topic(self, topic: str) -> ChangeRules:
+        """The rules as far as they are for a source topic: none, or those without functions, or all of them."""
+        rules = _parsed(self.text)
+        matching = [rule for rule in rules if rule.matches(topic)]
+        if not matching:
+            return ChangeRules("")
+        if any(rule.has_function for rule in matching) or not any(rule.has_function for rule in rules):
+            return self
+        left = [None if rule.has_function else rule.document for rule in rules]
+        return self._replace(text=json.dumps(left, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+
+
+class _Rule(NamedTuple):
+    document: Mapping[str, Any]
+    matches: Callable[[str], bool]
+
+    @property
+    def has_function(self) -> bool:
+        return "python" in self.document
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[_Rule, ...]:
+    documents = json.loads(text) if text else ()
+    return tuple(_Rule(each, compile_java(each["pattern"]).matches) for each in documents)
 
 
 class Changes:
@@ -98,10 +128,6 @@ class Changes:
         at = TopicPartition(messages[0].topic(), messages[0].partition())
         offsets, timestamps = [m.offset() for m in messages], [m.timestamp()[1] for m in messages]
         return self._applied(at, offsets, timestamps, [m.key() for m in messages], [m.value() for m in messages], own)
-
-    def are_for(self, topic: str) -> bool:
-        """Whether any of the rules is for a source topic."""
-        return bool(self._transforms.of(topic))
 
     def _applied(
         self,
@@ -171,14 +197,17 @@ class KnownChanges:
         self._opened: dict[str, Changes | None] = {}
 
     def of(self, rules: ChangeRules, topic: str) -> ChangeRules | None:
-        """The rules as far as they are for a source topic: empty ones if none is.
+        """The rules as far as they are for a source topic (`ChangeRules.of_topic`).
 
         Returns:
-            None if the rules cannot be applied here, because the code of a function is another one now, or its module
-            cannot be imported.
+            None if a function is for the topic and functions cannot be applied here, because the code of one is another
+            one now, or its module cannot be imported.
         """
-        if not rules.text:
-            return rules
+        found = rules.of_topic(topic)
+        return found if not found.text or self.opened(found) else None
+
+    def opened(self, rules: ChangeRules) -> Changes | None:
+        """Rules, ready to be applied in this process; None if they cannot be."""
         if rules.text not in self._opened:
             try:
                 opened = rules.opened()
@@ -186,10 +215,7 @@ class KnownChanges:
                 self._opened[rules.text] = opened
             except Refused:
                 self._opened[rules.text] = None
-        known = self._opened[rules.text]
-        if known is None:
-            return None
-        return rules if known.are_for(topic) else ChangeRules("")
+        return self._opened[rules.text]
 
 
 def by_id(rules: Iterable[ChangeRules]) -> Mapping[str, ChangeRules]:

@@ -172,10 +172,11 @@ def differences_of(
 
     Raises:
         RegistryUnreachable: A schema registry does not answer.
+        Refused: The rules of the copy cannot be applied here: the code of a function is another one now, for one.
     """
     settings, (topic, partition), offset = settings or CopySettings.of(pipeline), place.partition, place.offset
     facets = facets_word(settings.facets(topic))
-    rules = ChangeRules(settings.transform, pipeline.folders)
+    rules = ChangeRules(settings.transform, pipeline.folders).of_topic(topic)
     if rules.text:
         parts = (source.timestamp or -1, source.key, source.value, source.headers)
         changed = rules.opened().of_parts(place.partition, offset, *parts)

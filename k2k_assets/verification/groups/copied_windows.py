@@ -12,7 +12,7 @@ from k2k_assets.kafka.messages import Message, headers_of
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.verification.content.digests import digest
-from k2k_assets.verification.content.expected_changes import ChangeRules
+from k2k_assets.verification.content.expected_changes import ChangedRecord, ChangeRules, KnownChanges
 from k2k_assets.verification.content.expected_drops import expected_drops
 from k2k_assets.verification.content.expected_headers import ClusterIds, expected_headers
 from k2k_assets.verification.content.payloads import compared_facets, without_ids
@@ -22,6 +22,35 @@ from k2k_assets.verification.groups.places import GroupPlace
 from k2k_assets.verification.groups.windows import At, read_windows
 
 
+class TopicChanges:
+    """What rules make of the records of source topics.
+
+    Args:
+        rules: The rules for all topics.
+    """
+
+    def __init__(self, rules: ChangeRules) -> None:
+        self._rules, self._known = rules, KnownChanges()
+
+    @property
+    def id(self) -> str:
+        """`ChangeRules.id` of all of them."""
+        return self._rules.id
+
+    def are_known(self, topic: str) -> bool:
+        """Whether the rules for a topic can be applied here."""
+        return self._known.of(self._rules, topic) is not None
+
+    def of(self, message: Message) -> ChangedRecord:
+        """What becomes of a record of a topic whose rules are known."""
+        headers, rules = headers_of(message), self._rules.of_topic(message.topic() or "")
+        changes = self._known.opened(rules) if rules.text else None
+        if changes is None:
+            return ChangedRecord(message.key(), message.value(), headers, read=headers)
+        (changed,) = changes.of([message], [headers])
+        return changed
+
+
 def copied_windows(
     pipeline: Pipeline,
     result: PollResult,
@@ -29,6 +58,7 @@ def copied_windows(
     source: Cluster,
     target: Cluster,
     settings: CopySettings,
+    changes: TopicChanges,
 ) -> tuple[dict[At, RecordWindow], dict[At, RecordWindow]]:
     routes = {(tp.topic, place.target[0].topic) for place in places for tp, _ in place.sources}
     on_source = source.describe({topic for topic, _ in routes})
@@ -39,10 +69,8 @@ def copied_windows(
     target_properties = {**pipeline.client_properties("target", "consumer"), "isolation.level": "read_committed"}
 
     ids = ClusterIds.of(source, target)
-    rules = ChangeRules(settings.transform, pipeline.folders)
-    changes = rules.opened() if rules.text else None
     facets = compared_facets(routes, settings)
-    expected, drops = expected_headers(settings, ids, rules.id), expected_drops(settings, ids, rules.id)
+    expected, drops = expected_headers(settings, ids, changes.id), expected_drops(settings, ids, changes.id)
     with_headers = settings.headers or bool(expected)
 
     # Schemas tell nothing about positions: the content check compares them.
@@ -51,9 +79,9 @@ def copied_windows(
         payloads = without_ids(message.key(), message.value(), of_topic)
         if role == "target":
             return digest(message, payloads, with_headers, timed_too)
-        if changes is None:
+        if not changes.id:
             return digest(message, payloads, with_headers, timed_too, expected, drops)
-        (changed,) = changes.of([message], [headers_of(message)])
+        changed = changes.of(message)
         as_compared = without_ids(changed.key, changed.value, of_topic)
         return digest(message, as_compared, with_headers, timed_too, expected, drops, changed)
 

@@ -18,8 +18,8 @@ from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.pipeline import Pipeline
-from k2k_assets.verification.content.expected_changes import ChangeRules, KnownChanges
-from k2k_assets.verification.groups.copied_windows import copied_windows
+from k2k_assets.verification.content.expected_changes import ChangeRules
+from k2k_assets.verification.groups.copied_windows import TopicChanges, copied_windows
 from k2k_assets.verification.groups.findings import Findings
 from k2k_assets.verification.groups.match import Match, RecordWindow, Sides, match
 from k2k_assets.verification.groups.places import GroupPlace, offender_at
@@ -63,7 +63,7 @@ def compared_copies(
         portions = index.portions if index else PORTIONS.empty_table()
         left_out = NotCompared(skipped_by_hand(portions, source), _dropped(index, faulty, source))
         again = dict.fromkeys(faulty)
-        for common, some in _by_settings(faulty, source, _comparable(known, pipeline), portions):
+        for common, some in _by_settings(faulty, source, known, portions):
             matches = _match_all(pipeline, result, some, source, target, common, left_out)
             again |= zip(some, matches, strict=True)
     for place, compared in zip(places, found, strict=True):
@@ -95,15 +95,6 @@ def _dropped(
     return dropped_near(index, source.cluster_id(), ids, positions)
 
 
-def _comparable(known: Mapping[str, CopySettings], pipeline: Pipeline) -> Mapping[str, CopySettings]:
-    """The settings without those whose rules cannot be applied any more, because the code of a function is another."""
-    opened = KnownChanges()
-    folders = pipeline.folders
-    return {
-        name: each for name, each in known.items() if opened.of(ChangeRules(each.transform, folders), "") is not None
-    }
-
-
 def _by_settings(
     places: Sequence[GroupPlace], source: Cluster, known: Mapping[str, CopySettings], portions: pa.Table
 ) -> Iterator[tuple[CopySettings, list[GroupPlace]]]:
@@ -131,10 +122,15 @@ def _match_all(
     settings: CopySettings,
     left_out: NotCompared,
 ) -> list[ComparedCopies | None]:
-    on_source, on_target = copied_windows(pipeline, result, places, source, target, settings)
-    exactly_once = pipeline.features.exactly_once
-    both_ways = pipeline.shares_targets
-    return [_match(place, on_source, on_target, left_out, exactly_once, both_ways) for place in places]
+    changes = TopicChanges(ChangeRules(settings.transform, pipeline.folders))
+    # Of the others a rule cannot be applied any more, because the code of its function is another one.
+    some = [place for place in places if all(changes.are_known(tp.topic) for tp, _ in place.sources)]
+    if not some:
+        return [None] * len(places)
+    on_source, on_target = copied_windows(pipeline, result, some, source, target, settings, changes)
+    ways = pipeline.features.exactly_once, pipeline.shares_targets
+    found = {place: _match(place, on_source, on_target, left_out, *ways) for place in some}
+    return [found.get(place) for place in places]
 
 
 def _match(

@@ -92,6 +92,8 @@ def compile_java(pattern: str, of_contents: bool = False) -> JavaPattern:
     try:
         re.compile(translated, re.ASCII)  # refuses extensions that only `regex` has
         return JavaPattern(pattern, translated)
+    except ValueError as error:  # of flags that contradict each other
+        raise RegexError(str(error), None) from None
     except (re.error, regex.error, OverflowError, RecursionError) as error:
         position = getattr(error, "pos", None)
         at = origin[min(position, len(origin) - 1)] if position is not None and origin else position

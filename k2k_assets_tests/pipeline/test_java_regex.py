@@ -104,6 +104,11 @@ def test_refusals_name_the_position(pattern: str, position: int | None) -> None:
         assert caught.value.position == position
 
 
+def test_flags_that_contradict_each_other_are_a_fault_of_the_pattern() -> None:
+    with pytest.raises(RegexError, match="flags are incompatible"):
+        compile_java("(?u)orders")
+
+
 @pytest.mark.parametrize("pattern", ["orders-{e}", "orders-{i}", "a{d}", "(a){s<=9}", "a{,3}", "a{ 1}", "{", "a{1"])
 def test_braces_are_repetitions_or_refused_as_java_does(pattern: str) -> None:
     """In the engine's own language some of them allow errors in a match."""

@@ -48,7 +48,7 @@ def answers() -> Iterator[dict[str, tuple[int, str]]]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         said["url"] = (0, f"http://127.0.0.1:{server.server_port}")
         yield said
         server.shutdown()

@@ -161,7 +161,7 @@ def _server(registry: ContractRegistry) -> ThreadingHTTPServer:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     registry.url = f"http://127.0.0.1:{server.server_port}"
     return server
 

@@ -35,7 +35,7 @@ class WebServer(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     server = HTTPServer(("127.0.0.1", 0), WebServer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     WebServer.asked.clear()
     WebServer.answer = {"data": {"reloadRepositoryLocation": {"__typename": "WorkspaceLocationEntry"}}}
     yield f"http://127.0.0.1:{server.server_port}"

@@ -22,7 +22,7 @@ def conditional_s3_server() -> Iterator[dict[str, str]]:
     application = DomainDispatcherApplication(create_backend_app)
     # One request at a time: what a condition says is true until the object is written.
     server = make_server("127.0.0.1", 0, application, threaded=False)
-    thread = threading.Thread(target=server.serve_forever, name="s3-server", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="s3-server", daemon=True)
     thread.start()
     address = f"http://127.0.0.1:{server.server_port}"
     try:

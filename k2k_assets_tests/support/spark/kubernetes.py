@@ -176,7 +176,7 @@ def kubernetes(folder: Path, driver: str) -> Iterator[tuple[Kubernetes, str]]:
             pass
 
     with ThreadingHTTPServer((_ADDRESS, 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield made, f"k8s://http://{_ADDRESS}:{server.server_port}"
         finally:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path as FilePath
 from typing import Any, cast
 
@@ -31,6 +32,8 @@ from k2k_assets.pipeline.parsing.schema import problem_at, problems_of
 from k2k_assets.pipeline.parsing.substitution import substitute
 from k2k_assets.pipeline.sections.stages import STAGES, StageFault, item_faults
 from k2k_assets.pipeline.sections.transform import texts_of_rules
+
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def load_pipeline(
@@ -193,12 +196,22 @@ def _without_nulls(value: object) -> object:
 
 def _keep_texts(document: dict[str, object], root: Node) -> None:
     """Puts the text of the file where a number or a boolean stands for text: the header `1.10` is not `1.1`."""
-    for path in texts_of_rules(document.get("transform")):
+    of_clusters = (_odd_numbers(root.at((role,)), (role,)) for role in ("source", "target") if role in document)
+    for path in (*texts_of_rules(document.get("transform")), *chain.from_iterable(of_clusters)):
         if text := root.at(path).text:
             section: Any = document
             for part in path[:-1]:
                 section = section[part]
             section[path[-1]] = text
+
+
+def _odd_numbers(node: Node, at: Path) -> Iterator[Path]:
+    """Paths of numbers that are written in another way than they are told, such as the password `0123`."""
+    if isinstance(node.value, dict):
+        for key, inner in node.value.items():
+            yield from _odd_numbers(inner, (*at, key))
+    elif _DECIMAL.fullmatch(node.text) and node.text != str(node.value):
+        yield at
 
 
 def _validate(document: dict[str, object], root: Node) -> tuple[Pipeline | None, list[Problem]]:

@@ -386,3 +386,13 @@ def test_a_file_with_200_topics_is_read_quickly(tmp_path: Path) -> None:
         return time.perf_counter() - started
 
     assert min(seconds() for _ in range(3)) < 0.3
+
+
+def test_numbers_of_clients_are_the_text_of_the_file(tmp_path: Path) -> None:
+    """A password of digits would be another one without its zeros."""
+    common = '"bootstrap.servers": "tgt:9092"'
+    numbers = '"sasl.password": 0123, "sasl.username": 1.10, "client.id": 7, "retries": 1e3'
+    found = load_text(tmp_path, TUTORIAL.replace(common, f"{common}, {numbers}")).target.kafka.common
+    assert found["sasl.password"] == "0123"
+    assert found["sasl.username"] == "1.10"
+    assert (found["client.id"], found["retries"]) == (7, 1000.0)

@@ -66,14 +66,13 @@ class ChangeRules(NamedTuple):
         return Changes(self)
 
     def of_topic(self, topic: str) -> ChangeRules:
-        """The rules as far as they are for a source topic: none, or those without functions, or all of them."""
+        """The rules as far as they are for a source topic: none, or all but those with functions for others."""
         rules = _parsed(self.text)
-        matching = [rule for rule in rules if rule.matches(topic)]
-        if not matching:
+        if not any(rule.matches(topic) for rule in rules):
             return ChangeRules("")
-        if any(rule.has_function for rule in matching) or not any(rule.has_function for rule in rules):
+        left = [rule.document if rule.matches(topic) or not rule.has_function else None for rule in rules]
+        if None not in left:
             return self
-        left = [None if rule.has_function else rule.document for rule in rules]
         return self._replace(text=json.dumps(left, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
@@ -109,12 +108,15 @@ class Changes:
         self._transforms = Transforms(rules.text, rules.folders, self._functions.call_of)
 
     def load_functions(self) -> None:
-        """Loads the functions, before they are called.
+        """Ensures that the functions can be loaded; their process is started anew when they are called.
 
         Raises:
             Refused: One cannot be loaded.
         """
-        self._functions.load()
+        try:
+            self._functions.load()
+        finally:
+            self._functions.process.close()
 
     def of(self, messages: Sequence[Message], own: Sequence[list[Header] | None]) -> list[ChangedRecord]:
         """What becomes of records.
@@ -200,8 +202,8 @@ class KnownChanges:
         """The rules as far as they are for a source topic (`ChangeRules.of_topic`).
 
         Returns:
-            None if a function is for the topic and functions cannot be applied here, because the code of one is another
-            one now, or its module cannot be imported.
+            None if a function for the topic cannot be applied here, because its code is another one now, or its module
+            cannot be imported.
         """
         found = rules.of_topic(topic)
         return found if not found.text or self.opened(found) else None

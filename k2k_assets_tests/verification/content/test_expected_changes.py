@@ -30,9 +30,14 @@ def module(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rules(module: Path) -> ChangeRules:
-    """A filter for two topics, a function for one of them, and another filter."""
-    function = {"pattern": "payments", "python": f"{module.stem}:f"}
-    of_file = [MASK, function, {"pattern": "payouts", "filter": {"value": "a", "exists": True}}]
+    """A mask for two topics, a function for one of them, a filter for the other, and a function for a third."""
+    (module.parent / f"{module.stem}_other.py").write_text(TEXT)
+    of_file = [
+        MASK,
+        {"pattern": "payments", "python": f"{module.stem}:f"},
+        {"pattern": "payouts", "filter": {"value": "a", "exists": True}},
+        {"pattern": "refunds", "python": f"{module.stem}_other:f"},
+    ]
     folders = [str(module.parent)]
     return ChangeRules(
         transform_text([TransformRule.model_validate(rule) for rule in of_file], folders), tuple(folders)
@@ -48,10 +53,13 @@ def test_topics_without_the_function_are_judged_by_their_own_rules(
     known = KnownChanges()
     assert known.of(rules, "payments") is None
     assert known.of(rules, "orders") == ChangeRules("")
-    found = known.of(rules, "payouts")
+    of_other, found = known.of(rules, "refunds"), known.of(rules, "payouts")
+    assert of_other is not None
     assert found is not None
-    changes = known.opened(found)
+    others, changes = known.opened(of_other), known.opened(found)
+    assert others is not None
     assert changes is not None
+    assert others.of_parts(TopicPartition("refunds", 0), 0, 0, None, b"{}", []).value == b"{}"
     at = TopicPartition("payouts", 0)
     kept = changes.of_parts(at, 0, 0, None, b'{"a":1,"card":2}', [])
     assert (kept.value, kept.rule) == (b'{"a":1,"card":"*"}', None)
@@ -61,7 +69,8 @@ def test_topics_without_the_function_are_judged_by_their_own_rules(
 @pytest.mark.processes
 def test_with_the_code_of_the_copy_all_topics_are_judged(rules: ChangeRules) -> None:
     known = KnownChanges()
-    assert known.of(rules, "payments") == rules
+    for topic in ("payments", "payouts", "refunds"):
+        assert known.of(rules, topic)
     assert known.of(rules, "orders") == ChangeRules("")
 
 

@@ -167,6 +167,33 @@ def test_a_function_is_asked_again_as_long_as_its_code_is_the_same(
         assert says in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_fault_is_not_held_against_a_function_that_was_corrected_since(
+    clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession
+) -> None:
+    """What it made of records depended on more than the records; nobody can tell any more what the copy should be."""
+    limit = "int(pathlib.Path(__file__).with_name('limit').read_text())"
+    text = f"import pathlib\n{FUNCTION.replace(', 8)', f', {limit})')}"
+    (tmp_path / "limit").write_text("8")
+    topic, name = create_topic(clusters.source_servers, unique("orders")), function_beside(tmp_path, text=text)
+    rules = [{"pattern": topic, "python": f"{name}:large"}]
+    path, pipeline = transforming(clusters, tmp_path, [topic], "enabled", rules)
+    produce(clusters.source_servers, topic, [b"value %d" % n for n in range(100, 120)])
+    assert copy(pipeline).stopped == {}
+    assert failed(verdicts(spark, pipeline)) == {}
+    (tmp_path / "limit").write_text("9")
+    assert "content" in failed(verdicts(spark, pipeline))
+
+    function_beside(tmp_path, name)
+    corrected = load_pipeline([path])
+    for more in (200, 300):
+        produce(clusters.source_servers, topic, [b"value %d" % n for n in range(more, more + 5)])
+        assert copy(corrected).stopped == {}
+        found = verdicts(spark, corrected)
+        assert failed(found) == {}
+        assert found["content"].counts["equal"] >= 5
+
+
 @MODES
 def test_what_was_copied_under_other_rules_is_judged_by_these(
     clusters: KafkaSandbox, tmp_path: Path, spark: SparkSession, mode: str

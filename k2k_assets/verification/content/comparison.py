@@ -52,7 +52,9 @@ class Comparison:
         planned: The planned partitions.
         first: Pieces to compare first, in this order: those found wrong before, and fresh ones.
         second: Pieces to compare after these.
-        unknown: Sampled offsets that were copied under settings that are not known any more.
+        unknown: Number of sampled offsets that were copied under settings that are not known any more, or with
+            functions of other code.
+        incomparable: Ranges that were found wrong before, and cannot be compared any more for that reason.
         former_topics: Number of topics in the index that do not exist on the source any more under their id.
         offline_partitions: Partitions on either side without a leader, with the reason; they are left out.
         skipped: Source ranges that were skipped by hand, including those that are not compared.
@@ -67,6 +69,7 @@ class Comparison:
     first: list[ComparedPiece] = field(default_factory=list)
     second: list[ComparedPiece] = field(default_factory=list)
     unknown: int = 0
+    incomparable: Mapping[TopicPartition, Ranges] = field(default_factory=dict)
     former_topics: int = 0
     offline_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     skipped: Sequence[Stretch] = ()

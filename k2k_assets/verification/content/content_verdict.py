@@ -108,17 +108,19 @@ def _positions(plan: Comparison, verified: Mapping[TopicPartition, Verified]) ->
             planned.readable[-1].end,
             size(planned.readable),
             size(known.seen),
-            len(known.bad),
+            len(outside(known.bad, plan.incomparable.get(tp, ()))),
         )
 
 
 def _still_bad(plan: Comparison, tally: Tally, verified: Mapping[TopicPartition, Verified]) -> Iterator[Offender]:
     """Faults of earlier evaluations that this one has not reached.
 
-    Ranges that are no longer mapped, or no longer on the source, cannot be compared any more and are left out.
+    Ranges that are no longer mapped, or no longer on the source, or whose rules cannot be applied any more, cannot be
+    compared and are left out.
     """
     for tp, known in sorted(verified.items()):
         bad = intersection(known.bad, plan.readable[tp]) if tp in plan.readable else known.bad
+        bad = outside(bad, plan.incomparable.get(tp, ()))
         for start, end in outside(bad, tally.compared[tp].done if tp in tally.compared else ()):
             what = f"{tp} from {start} to {end - 1} was found wrong before, and was not looked at again yet"
             yield Offender(what, tp.topic, tp.partition, start)
@@ -170,8 +172,8 @@ def _besides(plan: Comparison, counts: dict[str, int]) -> str:
     if counts["without_schema"]:
         have = plural(counts["without_schema"], "record has", "records have")
         words.append(
-            f"{have} a schema that a registry does not have any more: what follows its id is the same, the schema was "
-            "not compared"
+            f"{have} a schema that a registry, or the file, does not have any more: what follows its id is the same, "
+            "the schema was not compared"
         )
     if plan.offline_partitions:
         first = next(iter(plan.offline_partitions.values()))

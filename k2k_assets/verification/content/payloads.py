@@ -43,7 +43,8 @@ class Payloads:
     """The schemas of keys and values of one side.
 
     Args:
-        open_registry: Opens its registry. Nothing is asked of it while no facet has schemas.
+        open_registry: Opens its registry. Nothing is asked of it while no facet has schemas. Raises `SchemaNotFound` if
+            there is none any more.
         open_kept: Opens what tells how the other side keeps this one's schemas; it opens None where it keeps them as
             they are.
     """
@@ -73,6 +74,7 @@ class Payloads:
 
         Returns:
             None instead of a digest where the registry does not have the schema: it was copied with one that is gone.
+            Likewise where the file has no registry any more.
 
         Raises:
             RegistryUnreachable: The registry does not answer.
@@ -93,9 +95,9 @@ class Payloads:
     def _digest(self, topic: str, facet: Facet, schema_id: int) -> SchemaDigest | None:
         from k2k_assets.registry.canonical import schema_digest
 
-        if self._registry is None:
-            self._registry, self._kept = self._open(), self._open_kept()
         try:
+            if self._registry is None:
+                self._registry, self._kept = self._open(), self._open_kept()
             if self._kept is not None:
                 return self._kept.digest(self._registry, schema_id, topic, facet)
             return schema_digest(self._registry, schema_id)
@@ -107,6 +109,8 @@ def payloads_of(pipeline: Pipeline, role: ClusterRole) -> Payloads:
     """Those of one side of a pipeline."""
 
     def open_registry() -> Registry:
+        if not pipeline.registry(role).config:  # the file maps no ids any more
+            raise SchemaNotFound(f"the file has no {role}.registry")
         # Confluent's client takes a third of a second to be imported.
         from k2k_assets.registry.of_pipeline import open_registry as opened
 

@@ -83,12 +83,12 @@ class Pieces:
 
     Attributes:
         found: The pieces, in the order of the stretches.
-        unknown: Number of offsets that are left out, because the settings behind their fingerprint are not known, or
-            name a function whose code is another one now.
+        unknown: What is left out, because the settings behind its fingerprint are not known, or name a function whose
+            code is another one now.
     """
 
     found: list[ComparedPiece] = field(default_factory=list)
-    unknown: int = 0
+    unknown: list[Stretch] = field(default_factory=list)
 
 
 def pieces(
@@ -119,7 +119,7 @@ def pieces(
             settings = known.get(fingerprint) if fingerprint else assumed
             rules = known_changes.of(ChangeRules(settings.transform, folders), stretch.topic) if settings else None
             if settings is None or rules is None:
-                result.unknown += end - start
+                result.unknown.append(stretch._replace(start=start, end=end))
                 continue
             expected = expected_headers(settings, clusters, rules.id)
             drops = expected_drops(settings, clusters, rules.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -32,7 +33,7 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.verification.content.comparison import Comparison, PlannedPartition
 from k2k_assets.verification.content.expected_headers import ClusterIds
 from k2k_assets.verification.content.pieces import CopiedRange, Pieces, pieces
-from k2k_assets.verification.content.sampling import Look, Ranges, Stretch, Unverified
+from k2k_assets.verification.content.sampling import Look, Ranges, Stretch, Unverified, union
 from k2k_assets.verification.content.sides import Side, side_of
 from k2k_assets.verification.content.verified import Verified
 
@@ -91,6 +92,13 @@ class Survey:
         stretches = [Stretch(*tp, *each) for tp, of_partition in ranges.items() for each in of_partition]
         return pieces(stretches, self.copied, self.noted, self.settings, self.clusters, self.folders)
 
+    def _incomparable(self) -> dict[TopicPartition, Ranges]:
+        """What was found wrong before, and cannot be compared any more; though not all of it may be chosen now."""
+        found: dict[TopicPartition, list[Covered]] = defaultdict(list)
+        for each in self.pieces_of({tp: known.bad for tp, known in self.known.items() if known.bad}).unknown:
+            found[TopicPartition(each.topic, each.partition)].append(Covered(each.start, each.end))
+        return {tp: union(ranges) for tp, ranges in found.items()}
+
     def plan(self, look: Mapping[TopicPartition, Look]) -> Comparison:
         """The plan for ranges that were chosen from `unverified`.
 
@@ -117,7 +125,8 @@ class Survey:
             planned,
             first.found,
             second.found,
-            unknown=first.unknown + second.unknown,
+            unknown=sum(each.end - each.start for each in (*first.unknown, *second.unknown)),
+            incomparable=self._incomparable(),
             former_topics=self.former_topics,
             offline_partitions={**self.offline, **without_end},
             skipped=self.skipped,

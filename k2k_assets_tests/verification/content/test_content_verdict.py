@@ -70,6 +70,24 @@ def test_what_was_found_wrong_before_and_not_reached_fails_until_it_can_no_longe
     assert passed.summary.endswith("; not noted")
 
 
+def test_what_was_found_wrong_before_and_has_rules_that_cannot_be_applied_any_more_is_no_fault() -> None:
+    """A function's code was corrected since: nobody can tell what the former one would have made of the records."""
+    tally = Tally()
+    tally.add_pieces([_piece(ONE, 0, 100)])
+    tally.add_outcomes([OutcomeCount(*ONE, EQUAL, 100, 0, 99)])
+    plan = _plan((ONE, [Covered(0, 100)]), (OTHER, [Covered(0, 100)]))
+    bad = {ONE: GOOD, OTHER: Verified(bad=(Covered(10, 20), Covered(60, 61)))}
+    some = replace(plan, unknown=10, incomparable={OTHER: [Covered(5, 20)]})
+    verdict = content_verdict(some, tally, bad, "", mapped=True)
+    assert [(offender.partition, offender.source_offset) for offender in verdict.offenders] == [(1, 60)]
+    assert verdict.verified[1].bad == 1
+    everything = replace(plan, unknown=11, incomparable={OTHER: [Covered(5, 20), Covered(60, 61)]})
+    verdict = content_verdict(everything, tally, bad, "", mapped=True)
+    assert verdict.passed
+    assert "11 were copied under settings that are not known any more, or with functions of" in verdict.summary
+    assert verdict.verified[1].bad == 0
+
+
 def test_faults_and_what_is_held_are_told_of_their_partitions() -> None:
     tally = Tally()
     tally.add_pieces([_piece(ONE, 0, 50), _piece(ONE, 50, 100), _piece(OTHER, 0, 10)])

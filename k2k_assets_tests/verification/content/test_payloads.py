@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import pickle
+from pathlib import Path
 
+import pytest
+from pyspark import cloudpickle
+
+from k2k_assets.pipeline.clients.client_properties import ClusterRole
 from k2k_assets.registry.canonical import SchemaDigest
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.registry.schemas import Schema
-from k2k_assets.verification.content.payloads import Payloads, without_ids
+from k2k_assets.verification.content.payloads import Payloads, payloads_of, without_ids
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.services.registries import RegistryInMemory
 
 LONG, NONE = Schema("AVRO", '"long"'), SchemaDigest("")
@@ -43,3 +49,11 @@ def test_a_schema_is_the_same_under_another_id_and_unknown_once_it_is_deleted() 
     assert known[0][1] not in (None, NONE)
     assert sides[0].schemas("t", prefix_of(ours), prefix_of(2) + b"x", "value") == [NONE, None]
     assert sides[0].schemas("t", None, b"no id", "key value") == [NONE, NONE]
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_where_the_file_has_no_registry_any_more_schemas_are_unknown(tmp_path: Path, role: ClusterRole) -> None:
+    """Ids were mapped before, and what was copied so is still compared, without its schemas."""
+    payloads = payloads_of(make_pipeline(tmp_path, "a:1", "b:1", ["t"]), role)
+    for side in (payloads, pickle.loads(cloudpickle.dumps(payloads))):
+        assert side.schemas("t", b"key", prefix_of(7) + b"x", "value") == [NONE, None]

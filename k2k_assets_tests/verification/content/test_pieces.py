@@ -62,13 +62,13 @@ def test_headers_that_were_added_are_compared_even_if_the_records_own_were_dropp
 def test_settings_that_nobody_knows_are_left_out_and_counted() -> None:
     copied = CopiedRange((SettingsRange(0, 150, "c"), SettingsRange(150, 500, "b")))
     found = pieces([Stretch(*TP, 100, 200)], {TP: copied}, KNOWN, TODAY, IDS)
-    assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
+    assert ([piece.start for piece in found.found], found.unknown) == ([150], [Stretch(*TP, 100, 150)])
 
 
 def test_what_is_read_uncommitted_today_was_perhaps_read_committed() -> None:
     today = replace(TODAY, isolation="read_uncommitted")
     found = pieces([Stretch(*TP, 100, 200)], {TP: CopiedRange((SettingsRange(150, 500, "b"),))}, KNOWN, today, IDS)
-    assert ([piece.start for piece in found.found], found.unknown) == ([150], 50)
+    assert ([piece.start for piece in found.found], found.unknown) == ([150], [Stretch(*TP, 100, 150)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("ab"))), st.lists(st.integers(0, 300)))

@@ -23,7 +23,7 @@ from k2k_assets.functions.answers import (
     FunctionTimedOut,
 )
 from k2k_assets.functions.crash_limit import CrashLimit
-from k2k_assets.functions.frames import Closed, Frame
+from k2k_assets.functions.frames import INTERVAL_SECONDS, Closed, Frame
 from k2k_assets.functions.module_source import not_imported
 from k2k_assets.functions.running import RunningFunctions
 from k2k_assets.functions.watch import LOADING_SECONDS, CallWatch, GivenRecords, RuleFunction
@@ -49,8 +49,8 @@ class FunctionProcess:
         limit: How often it may end for a topic; None: any number of times.
 
     Attributes:
-        while_waiting: Called a few times a second while a function runs. What it raises ends the process of the
-            function, and leaves the call.
+        while_waiting: Called a few times a second while functions run, also between calls that are shorter. What it
+            raises ends the process of the function, and leaves the call.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class FunctionProcess:
         self._failed_imports = FailedImports()
         self._loading_seconds = LOADING_SECONDS
         self.while_waiting: Callable[[], object] = lambda: None
+        self._last_look = self._unwatched = 0.0
 
     def call_of(self, number: int) -> Call:
         """Calls the function of that number.
@@ -103,9 +104,12 @@ class FunctionProcess:
 
         def meanwhile() -> None:
             watch.look()
-            self.while_waiting()
+            self._look()
 
+        began = time.monotonic()
         try:
+            if self._unwatched >= INTERVAL_SECONDS:  # of many short calls none waits so long
+                self._look()
             running = self._loaded(number, meanwhile)
             watch.loaded()
             frame = running.answer(number, given, meanwhile)
@@ -122,9 +126,16 @@ class FunctionProcess:
             if not isinstance(error, FunctionTimedOut):
                 watch.abandoned()
             raise
+        finally:
+            self._unwatched += time.monotonic() - max(began, self._last_look)
         if frame.kind == "failed":
             raise FunctionFailed(bytes(frame.body).decode())
         return FunctionResult(range(given.num_rows)) if frame.kind == "all" else _read(frame)
+
+    def _look(self) -> None:
+        self._unwatched = 0.0
+        self.while_waiting()
+        self._last_look = time.monotonic()
 
     def _loaded(self, number: int, meanwhile: Callable[[], object]) -> RunningFunctions:
         """The process, which has loaded a function.

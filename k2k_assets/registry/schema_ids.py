@@ -32,7 +32,7 @@ T = TypeVar("T")
 # Other topics of the slot wait meanwhile.
 _SECONDS = 5.0
 # Of several nodes of a registry, those that follow know a new schema some moments later.
-_PAUSES_AFTER_REGISTERING = (0.05, 0.2, 0.5)
+_PAUSES_UNTIL_KNOWN = (0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class SchemaIds:
 
     def _target_id(self, schema_id: int, place: TopicFacet) -> int:
         self._deadline, self._has_done_some = Deadline(_SECONDS), False
-        schema = self._source.schema(schema_id)
-        places = self._source.places(schema_id)
+        schema = _once_there(lambda: self._source.schema(schema_id))
+        places = self._places_on_source(schema_id)
         at = best_place(places, place.source_topic, place.facet)
         if not place.is_certain and not may_be_of(places, place.source_topic, place.facet):
             raise SchemaOfOthers(sorted({each.subject for each in places}))
@@ -143,6 +143,17 @@ class SchemaIds:
             subject,
         )
         return target_id
+
+    def _places_on_source(self, schema_id: int) -> Sequence[SubjectVersion]:
+        def some() -> Sequence[SubjectVersion]:
+            if found := self._source.places(schema_id):
+                return found
+            raise SchemaNotFound(f"schema {schema_id} has no subject")
+
+        try:
+            return _once_there(some)
+        except SchemaNotFound:
+            return []
 
     def _register(self, subject: str, schema: Schema) -> tuple[int, Schema]:
         """Registers a schema, and looks whether the target keeps its metadata and rules: not every registry does.
@@ -176,13 +187,8 @@ class SchemaIds:
         Raises:
             RegistryUnreachable: It does not know it yet.
         """
-        for pause in _PAUSES_AFTER_REGISTERING:
-            try:
-                return ask()
-            except SchemaNotFound:
-                time.sleep(pause)
         try:
-            return ask()
+            return _once_there(ask)
         except SchemaNotFound as error:
             raise RegistryUnreachable(f"{error}. It was registered there a moment ago: it is asked for again") from None
 
@@ -237,6 +243,20 @@ class SchemaIds:
         """
         versions = [at.version for at in self._target.places(target_id) if at.subject == subject]
         return max(versions) if versions else self._target.version_of(subject, schema)
+
+
+def _once_there(ask: Callable[[], T]) -> T:
+    """Asks a registry, and asks again what it does not know: whoever wrote the record may have asked another node.
+
+    Raises:
+        SchemaNotFound: It still does not know it.
+    """
+    for pause in _PAUSES_UNTIL_KNOWN:
+        try:
+            return ask()
+        except SchemaNotFound:
+            time.sleep(pause)
+    return ask()
 
 
 class _Announced:

@@ -47,6 +47,11 @@ def same(records):
     return records
 
 
+def naps(records):
+    time.sleep(0.06)
+    raise KeyError("country")
+
+
 def some(records):
     return records.filter(pc.not_equal(records.column("value"), b"bad"))
 
@@ -222,6 +227,19 @@ def test_whoever_waits_for_a_function_may_leave_it(made: Any, caplog: pytest.Log
     assert running.poll() == -signal.SIGKILL
     assert "transform[0].python: the function" in caplog.text
     assert "nothing of these records is copied" in caplog.text
+
+
+def test_whoever_waits_is_told_between_short_calls_too(made: Any) -> None:
+    """Else records that all fail, one by one, would keep heartbeats and commits back for as long as there are some."""
+    process, looks = made("naps"), list[float]()
+    with pytest.raises(FunctionFailed):
+        process.call_of(0)(records())
+    process.while_waiting = lambda: looks.append(time.monotonic())
+    calls = 20
+    for _ in range(calls):
+        with pytest.raises(FunctionFailed):
+            process.call_of(0)(records())
+    assert 3 <= len(looks) < calls
 
 
 def test_a_batch_that_is_larger_than_the_socket_does_not_hold_it_up(made: Any) -> None:

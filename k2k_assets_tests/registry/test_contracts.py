@@ -291,18 +291,21 @@ def test_rules_that_a_version_took_away_do_not_come_back(registries: Sides, what
     assert not any(target.subjects["copy.orders-value"][1][what].values())
 
 
-def test_a_node_that_does_not_know_the_newest_schema_yet_is_asked_again(registries: Sides) -> None:
+@pytest.mark.parametrize(("on_source", "on_target"), [(0, 2), (2, 0), (3, 3)])
+def test_a_node_that_does_not_know_the_newest_schema_yet_is_asked_again(
+    registries: Sides, on_source: int, on_target: int
+) -> None:
     """Of two nodes behind one address, one takes it, and the other follows."""
     source, target = registries
     schema_id = source.add("orders-value", RULED)
-    target.behind = 2
+    source.behind, target.behind = on_source, on_target
     assert SchemaIds(*clients(registries)).target_id(schema_id, VALUES) == 50
 
 
 @pytest.mark.parametrize("what", ["schema", "reference"])
 def test_one_that_stays_behind_is_waited_for(registries: Sides, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """It says nothing of the source's registry."""
-    monkeypatch.setattr(schema_ids, "_PAUSES_AFTER_REGISTERING", (0.0, 0.0))
+    monkeypatch.setattr(schema_ids, "_PAUSES_UNTIL_KNOWN", (0.0, 0.0))
     source, target = registries
     first = RULED if what == "schema" else given()
     source.add("shop.Money", first)

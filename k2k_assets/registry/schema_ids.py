@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -124,7 +125,7 @@ class SchemaIds:
     def _target_id(self, schema_id: int, place: TopicFacet) -> int:
         self._deadline, self._has_done_some = Deadline(_SECONDS), False
         schema = _once_there(lambda: self._source.schema(schema_id))
-        places = self._places_on_source(schema_id)
+        places = self._places_on_source(schema_id, place)
         at = best_place(places, place.source_topic, place.facet)
         if not place.is_certain and not may_be_of(places, place.source_topic, place.facet):
             raise SchemaOfOthers(sorted({each.subject for each in places}))
@@ -144,16 +145,19 @@ class SchemaIds:
         )
         return target_id
 
-    def _places_on_source(self, schema_id: int) -> Sequence[SubjectVersion]:
-        def some() -> Sequence[SubjectVersion]:
-            if found := self._source.places(schema_id):
-                return found
-            raise SchemaNotFound(f"schema {schema_id} has no subject")
+    def _places_on_source(self, schema_id: int, place: TopicFacet) -> Sequence[SubjectVersion]:
+        """Where a schema is registered; asked again while that is for others only: it may just have been, here too."""
+        found: Sequence[SubjectVersion] = []
 
-        try:
-            return _once_there(some)
-        except SchemaNotFound:
-            return []
+        def own() -> None:
+            nonlocal found
+            found = self._source.places(schema_id)
+            if not found or not may_be_of(found, place.source_topic, place.facet):
+                raise SchemaNotFound(f"schema {schema_id} has no subject of {place.source_topic}")
+
+        with suppress(SchemaNotFound):
+            _once_there(own)
+        return found
 
     def _register(self, subject: str, schema: Schema) -> tuple[int, Schema]:
         """Registers a schema, and looks whether the target keeps its metadata and rules: not every registry does.
@@ -224,13 +228,14 @@ class SchemaIds:
         self._ensure_time(reference.subject, reference.version)
         if subject_in("", reference.subject) is None:
             log.warning("subject %s, which schemas refer to, gets a context on the target as well", reference.subject)
-        schema = self._with_target_references(self._source.version(reference.subject, reference.version))
+        found = _once_there(lambda: self._source.version(reference.subject, reference.version))
+        schema = self._with_target_references(found)
         self._register_earlier(reference.subject, reference.version, reference.subject)
         target_id, registered = self._register(reference.subject, schema)
         version = self._once_known(lambda: self._version_of(target_id, reference.subject, registered))
-        found = self._references[reference] = reference._replace(version=version)
+        own = self._references[reference] = reference._replace(version=version)
         self._has_done_some = True
-        return found
+        return own
 
     def _version_of(self, target_id: int, subject: str, schema: Schema) -> int:
         """The newest version of a subject that has an id, which the target gave for a schema.

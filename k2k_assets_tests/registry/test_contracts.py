@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from k2k_assets.pipeline.sections.schema_mapping import Facet
 from k2k_assets.registry import schema_ids
 from k2k_assets.registry.canonical import schema_digest
 from k2k_assets.registry.client import ConfluentRegistry
@@ -44,6 +45,7 @@ class ContractRegistry:
         unknown: A part whose name it refuses.
         more: What its owner adds to each schema's metadata and rules.
         behind: How often it answers with a node that does not know the newest schema yet.
+        late: A subject that such a node does not know yet, though it has its schemas under others.
     """
 
     first_id: int
@@ -51,6 +53,7 @@ class ContractRegistry:
     unknown: str = ""
     more: dict[str, dict[str, Any]] = field(default_factory=dict)
     behind: int = 0
+    late: str = ""
     subjects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ids: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
@@ -77,23 +80,28 @@ class ContractRegistry:
     def answer(self, method: str, path: str, given: dict[str, Any]) -> Any:
         if self.unknown in given:
             raise Refusal(422, 422, f"Unrecognized field: {self.unknown}")
+        hidden = self.late if self.behind else ""
         match [method, *path.partition("?")[0].strip("/").split("/")]:
-            case ["GET", "schemas", "ids", number] if self.behind:
+            case ["GET", "schemas", "ids", number] if self.behind and not hidden:
                 self.behind -= 1
                 raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number] if int(number) - self.first_id >= len(self.ids):
                 raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number]:
                 return self._shown(self.ids[int(number) - self.first_id])
-            case ["GET", "schemas", "ids", number, "versions"] if self.behind:
+            case ["GET", "schemas", "ids", number, "versions"] if self.behind and not hidden:
                 raise Refusal(404, 40403, f"Schema {number} not found")
             case ["GET", "schemas", "ids", number, "versions"]:
+                self.behind = max(0, self.behind - 1)
                 document = self.ids[int(number) - self.first_id]
                 return [
                     {"subject": subject, "version": versions.index(document) + 1}
                     for subject, versions in self.subjects.items()
-                    if document in versions
+                    if document in versions and subject != hidden
                 ]
+            case ["GET", "subjects", subject, "versions", number] if subject == hidden:
+                self.behind -= 1
+                raise Refusal(404, 40402, f"Version {number} not found")
             case ["GET", "subjects", subject, "versions"]:
                 return list(range(1, len(self.subjects[subject]) + 1))
             case ["GET", "subjects", subject, "versions", number]:
@@ -300,6 +308,28 @@ def test_a_node_that_does_not_know_the_newest_schema_yet_is_asked_again(
     schema_id = source.add("orders-value", RULED)
     source.behind, target.behind = on_source, on_target
     assert SchemaIds(*clients(registries)).target_id(schema_id, VALUES) == 50
+
+
+@pytest.mark.parametrize("facet", ["key", "value"])
+def test_a_node_that_knows_a_schema_of_another_topic_only_is_asked_again(registries: Sides, facet: Facet) -> None:
+    """One text has one id in all subjects; a producer has just registered it for this topic too."""
+    source, target = registries
+    schema_id = source.add(f"payments-{facet}", given())
+    assert source.add(f"orders-{facet}", given()) == schema_id
+    source.late, source.behind = f"orders-{facet}", 2
+    mapped = SchemaIds(*clients(registries)).target_id(schema_id, TopicFacet("orders", "copy.orders", facet, False))
+    assert list(target.subjects) == [f"copy.orders-{facet}"]
+    assert mapped == 50
+
+
+def test_a_node_that_does_not_know_what_a_schema_refers_to_yet_is_asked_again(registries: Sides) -> None:
+    source, target = registries
+    source.add("shop.Money", given())
+    using = given(references=[{"name": "shop.Money", "subject": "shop.Money", "version": 1}])
+    schema_id = source.add("orders-value", using)
+    source.late, source.behind = "shop.Money", 2
+    SchemaIds(*clients(registries)).target_id(schema_id, VALUES)
+    assert set(target.subjects) == {"shop.Money", "copy.orders-value"}
 
 
 @pytest.mark.parametrize("what", ["schema", "reference"])

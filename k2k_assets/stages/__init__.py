@@ -7,7 +7,7 @@ nothing. A stage costs something per chunk, not per record, unless it looks into
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.stages.headers import drop_headers, header_adder
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from k2k_assets.stages.transform.isolated import IsolatedFunctions
 
 Stage = Callable[[Chunk], Chunk]
+
+
+@runtime_checkable
+class LongStage(Protocol):
+    """A stage that may work on a chunk for long.
+
+    Attributes:
+        while_working: Called now and then meanwhile; what it raises leaves the stage.
+    """
+
+    while_working: Callable[[], None]
 
 
 def isolated_functions_of(pipeline: Pipeline) -> IsolatedFunctions | None:

@@ -68,6 +68,15 @@ class SchemaMapper:
         self._refusals = refusals
         self._topics: dict[str, dict[Facet, _Prefixes]] = {}
 
+    @property
+    def while_working(self) -> Callable[[], None]:
+        """As of `LongStage`: called before each request."""
+        return self.ids.while_waiting
+
+    @while_working.setter
+    def while_working(self, call: Callable[[], None]) -> None:
+        self.ids.while_waiting = call
+
     def __call__(self, chunk: Chunk) -> Chunk:
         """Maps the ids of a chunk, up to the first that has none on the target, or that nobody can tell for now.
 

@@ -19,7 +19,8 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import java_regex
 from k2k_assets.pipeline.sections.transform import TransformRule, transform_text
 from k2k_assets.registry.framing import prefix_of
-from k2k_assets.stages import stages_of
+from k2k_assets.stages import LongStage, stages_of
+from k2k_assets.stages.transform import rules as rules_module
 from k2k_assets.stages.transform.batch import Batch
 from k2k_assets.stages.transform.rules import Transforms
 from k2k_assets.stages.transform.stage import TransformStage
@@ -325,6 +326,20 @@ def test_the_stage_drops_cuts_and_puts_aside() -> None:
     assert headers is not None
     assert headers[0] == ("own", b"x")
     assert dict(headers)["__k2k_error_offset"] == b"11"
+
+
+@pytest.mark.parametrize(("every", "looks"), [(0.0, 6), (60.0, 1)])
+def test_while_rules_are_applied_others_get_their_turn(
+    monkeypatch: pytest.MonkeyPatch, every: float, looks: int
+) -> None:
+    """An expression that takes a moment for each record takes half a minute for a chunk."""
+    monkeypatch.setattr(rules_module, "_LOOK_SECONDS", every)
+    stage, seen = TransformStage(transforms({"filter": {"value": "$", "matches": ".*a"}}), "p"), list[int]()
+    assert isinstance(stage, LongStage)
+    stage.while_working = lambda: seen.append(1)
+    for _ in range(2):
+        assert stage(chunk_of([b"a", b"b", b"ba"])).count == 2
+    assert len(seen) == looks
 
 
 def test_a_later_stage_that_cuts_the_chunk_takes_the_dead_letters_behind_it_too() -> None:

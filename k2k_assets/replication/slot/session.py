@@ -335,10 +335,11 @@ class Session:
         if not self._function_wait.has_to_end:
             self._other_topics.go_on(waited)
 
-    def while_registry_is_asked(self) -> None:
-        """Called before each request to a schema registry for a chunk, which is not in hand yet.
+    def while_stage_works(self) -> None:
+        """Called now and then while a stage works on a chunk, which is not in hand yet: before each request to a schema
+        registry, and while expressions are matched.
 
-        Heartbeats go on, so that no other instance takes the partitions, which would only ask the same.
+        Heartbeats go on, so that no other instance takes the partitions, which would only do the same.
 
         Raises:
             Restart: The target refused a step.

@@ -36,8 +36,7 @@ from k2k_assets.replication.slot.reporter import SlotReporter
 from k2k_assets.replication.slot.session import Session
 from k2k_assets.replication.slot.slot_memory import SlotMemory
 from k2k_assets.replication.slot.write_permissions import revoked
-from k2k_assets.stages import isolated_functions_of, stages_of
-from k2k_assets.stages.schema_mapping import SchemaMapper
+from k2k_assets.stages import LongStage, isolated_functions_of, stages_of
 from k2k_assets.transport.errors import Forbidden, NotByTransport, Restart, RetryAtOnce, SourceStopped, Undeliverable
 from k2k_assets.transport.factory import records_transport_of, transport_of, tries_batches
 from k2k_assets.transport.interface import Sink, Sinks, Source, Transport
@@ -162,8 +161,8 @@ class Slot:
         if self._functions:
             self._functions.process.while_waiting = session.while_function_runs
         for stage in self._stages:
-            if isinstance(stage, SchemaMapper):
-                stage.ids.while_waiting = session.while_registry_is_asked
+            if isinstance(stage, LongStage):
+                stage.while_working = session.while_stage_works
         with self._reporter.session(lambda: session.has_records):
             return session.copy() if session.start() else True
 

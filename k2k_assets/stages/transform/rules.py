@@ -12,6 +12,7 @@ the record alone.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ from k2k_assets.stages.transform.changes import compile_drop, compile_mask
 from k2k_assets.stages.transform.conditions import MatchTimedOut, compile_condition
 from k2k_assets.stages.transform.documents import RecordFault
 from k2k_assets.stages.transform.user_function import UserFunction, take
+
+_LOOK_SECONDS = 0.25
 
 
 class Rule:
@@ -162,6 +165,10 @@ class Transforms:
         call_of: Makes the call of the function of a rule, by the rule's place among the rules; None: functions are
             called in this process, if their code is that of the rules.
 
+    Attributes:
+        while_working: Called a few times a second while filters, masks and drops are applied. What it raises leaves
+            them.
+
     Raises:
         Refused: The rules cannot be applied here: another release wrote them, or the code of a function is another one.
     """
@@ -172,6 +179,8 @@ class Transforms:
             if document is not None:
                 self._rules.append(_compiled(position, document, folders, call_of))
         self._topics: dict[str, tuple[Rule, ...]] = {}
+        self.while_working: Callable[[], None] = lambda: None
+        self._next_look = 0.0
 
     def of(self, topic: str) -> tuple[Rule, ...]:
         """The rules for a source topic, in order."""
@@ -188,28 +197,34 @@ class Transforms:
             if rule.has_parts:
                 some.append(rule)
             if rule.has_function:
-                _apply_to_each(some, batch)
+                self._apply_to_each(some, batch)
                 rule.call_function(batch)
                 some = []
-        _apply_to_each(some, batch)
+        self._apply_to_each(some, batch)
+
+    def _apply_to_each(self, rules: Sequence[Rule], batch: Batch) -> None:
+        if not rules:
+            return
+        steps = [rule.goes_on for rule in rules]
+        for index in batch.live():
+            self._look()  # an expression may take a large part of a second for each record
+            for goes_on in steps:
+                if not goes_on(batch, index):
+                    break
+            batch.write(index)
+            if batch.stopped and batch.stopped[0] == index:
+                return
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            self.while_working()
 
 
 def rule_name(position: int) -> str:
     """The name of a rule, by its place among the rules."""
     return f"transform[{position}]"
-
-
-def _apply_to_each(rules: Sequence[Rule], batch: Batch) -> None:
-    if not rules:
-        return
-    steps = [rule.goes_on for rule in rules]
-    for index in batch.live():
-        for goes_on in steps:
-            if not goes_on(batch, index):
-                break
-        batch.write(index)
-        if batch.stopped and batch.stopped[0] == index:
-            return
 
 
 def _compiled(

@@ -6,7 +6,7 @@ schema ids and topic names of the source, whatever of them is copied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from k2k_assets.stages.headers import readable_headers
 from k2k_assets.stages.transform.batch import Batch, DeadLetter
@@ -27,6 +27,15 @@ class TransformStage:
     def __init__(self, transforms: Transforms, pipeline: str) -> None:
         self._transforms = transforms
         self._pipeline = pipeline
+
+    @property
+    def while_working(self) -> Callable[[], None]:
+        """As of `LongStage`."""
+        return self._transforms.while_working
+
+    @while_working.setter
+    def while_working(self, call: Callable[[], None]) -> None:
+        self._transforms.while_working = call
 
     def __call__(self, chunk: Chunk) -> Chunk:
         """Applies the rules to a chunk."""

@@ -93,11 +93,11 @@ class StoredIndex:
         return versions, segments
 
     def needed(self) -> tuple[set[str], set[str]]:
-        """Names of those that readers may need."""
+        """Names of those that readers may need, or the manifest still names though none of their runs is left."""
         manifest = read_manifest(self.root)
         assert manifest
         versions = {manifest.directory, *manifest.previous}
-        segments: set[str] = set()
+        segments = {segment.name for segment in manifest.segments} & self.left()[1]
         for version in versions & self.left()[0]:
             table = read_portions(self.root, version)
             # Portions without runs have no file.

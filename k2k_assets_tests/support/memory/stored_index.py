@@ -19,7 +19,6 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartiti
 from k2k_assets.mapping.index import roots
 from k2k_assets.mapping.index.build import updated_beside_others
 from k2k_assets.mapping.index.manifest import SEGMENTS, VERSIONS, Manifest, read_manifest
-from k2k_assets.mapping.index.portion_columns import files_of
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.index.roots import existing
 from k2k_assets.mapping.index.update import Update
@@ -93,16 +92,13 @@ class StoredIndex:
         return versions, segments
 
     def needed(self) -> tuple[set[str], set[str]]:
-        """Names of those that readers may need, or the manifest still names though none of their runs is left."""
+        """Names of those that versions name which readers may have open; of a portion without runs, there may be no file."""
         manifest = read_manifest(self.root)
         assert manifest
-        versions = {manifest.directory, *manifest.previous}
-        segments = {segment.name for segment in manifest.segments} & self.left()[1]
-        for version in versions & self.left()[0]:
-            table = read_portions(self.root, version)
-            # Portions without runs have no file.
-            segments.update(segment for segment, _ in files_of(table))
-        return versions & self.left()[0], segments
+        versions, segments = self.left()
+        kept = {manifest.directory, *manifest.previous} & versions
+        named = {name for version in kept for name in read_portions(self.root, version)["segment"].to_pylist()}
+        return kept, named & segments
 
 
 @contextmanager

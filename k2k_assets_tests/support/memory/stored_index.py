@@ -92,7 +92,7 @@ class StoredIndex:
         return versions, segments
 
     def needed(self) -> tuple[set[str], set[str]]:
-        """Names of those that versions name which readers may have open; of a portion without runs, there may be no file."""
+        """Names of those that open versions name; a portion without runs may have a segment's name and no file."""
         manifest = read_manifest(self.root)
         assert manifest
         versions, segments = self.left()

@@ -25,13 +25,11 @@ Stage = Callable[[Chunk], Chunk]
 
 @runtime_checkable
 class LongStage(Protocol):
-    """A stage that may work on a chunk for long.
+    """A stage that may work on a chunk for long."""
 
-    Attributes:
-        while_working: Called now and then meanwhile; what it raises leaves the stage.
-    """
-
-    while_working: Callable[[], None]
+    def call_while_working(self, call: Callable[[], None]) -> None:
+        """Has something called now and then meanwhile; what it raises leaves the stage."""
+        ...
 
 
 def isolated_functions_of(pipeline: Pipeline) -> IsolatedFunctions | None:

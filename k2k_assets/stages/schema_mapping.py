@@ -68,13 +68,8 @@ class SchemaMapper:
         self._refusals = refusals
         self._topics: dict[str, dict[Facet, _Prefixes]] = {}
 
-    @property
-    def while_working(self) -> Callable[[], None]:
-        """As of `LongStage`: called before each request."""
-        return self.ids.while_waiting
-
-    @while_working.setter
-    def while_working(self, call: Callable[[], None]) -> None:
+    def call_while_working(self, call: Callable[[], None]) -> None:
+        """As of `LongStage`: it is called before each request."""
         self.ids.while_waiting = call
 
     def __call__(self, chunk: Chunk) -> Chunk:

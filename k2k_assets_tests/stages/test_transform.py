@@ -336,7 +336,7 @@ def test_while_rules_are_applied_others_get_their_turn(
     monkeypatch.setattr(rules_module, "_LOOK_SECONDS", every)
     stage, seen = TransformStage(transforms({"filter": {"value": "$", "matches": ".*a"}}), "p"), list[int]()
     assert isinstance(stage, LongStage)
-    stage.while_working = lambda: seen.append(1)
+    stage.call_while_working(lambda: seen.append(1))
     for _ in range(2):
         assert stage(chunk_of([b"a", b"b", b"ba"])).count == 2
     assert len(seen) == looks

@@ -162,7 +162,7 @@ class Slot:
             self._functions.process.while_waiting = session.while_function_runs
         for stage in self._stages:
             if isinstance(stage, LongStage):
-                stage.while_working = session.while_stage_works
+                stage.call_while_working(session.while_stage_works)
         with self._reporter.session(lambda: session.has_records):
             return session.copy() if session.start() else True
 

@@ -28,13 +28,8 @@ class TransformStage:
         self._transforms = transforms
         self._pipeline = pipeline
 
-    @property
-    def while_working(self) -> Callable[[], None]:
+    def call_while_working(self, call: Callable[[], None]) -> None:
         """As of `LongStage`."""
-        return self._transforms.while_working
-
-    @while_working.setter
-    def while_working(self, call: Callable[[], None]) -> None:
         self._transforms.while_working = call
 
     def __call__(self, chunk: Chunk) -> Chunk:

@@ -13,6 +13,7 @@ _LAST_RULE = (
     "The first rule that matches a topic counts, and topics that none matches have no schemas: where there were no "
     "rules, add {pattern: '.*', key: auto, value: auto} as the last one"
 )
+_LAST_RULE_ON_A_PAGE = _LAST_RULE.replace("{", "`{").replace("}", "}`")
 
 
 def _rule(topic: str, facet: str, has: str) -> str:
@@ -41,7 +42,7 @@ class SchemaNotOnSource(StopReason, code="schema-not-found"):
     )
     advice = (
         "If the topic's keys, or values, have no schemas: a rule in `schemaMapping.topics` says so, for example "
-        f"`{_rule('orders', 'key', 'disabled')}`. {_LAST_RULE.replace('{', '`{').replace('}', '}`')}. Else bring the "
+        f"`{_rule('orders', 'key', 'disabled')}`. {_LAST_RULE_ON_A_PAGE}. Else bring the "
         "schema back; copying goes on from that record."
     )
 
@@ -131,7 +132,7 @@ class SchemaOfOtherTopic(StopReason, code="schema-of-other-topic"):
     )
     advice = (
         "A rule in `schemaMapping.topics` that names the topic says what they are, `enabled` or `disabled`. "
-        f"{_LAST_RULE.replace('{', '`{').replace('}', '}`')}."
+        f"{_LAST_RULE_ON_A_PAGE}."
     )
 
     source: TopicPartition

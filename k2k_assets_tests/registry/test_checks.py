@@ -147,7 +147,7 @@ def test_a_schema_that_was_deleted_since_makes_no_copy_look_wrong(
     assert (content.judgement, content.counts["offending"]) == (judged, 0), content.summary
     assert content.counts["unknown_to_target"] == 20 * side
     assert (content.counts["without_schema"], content.counts["not_comparable"], content.counts["equal"]) == (20, 20, 1)
-    assert "20 records have a schema that a registry does not have any more" in content.summary
+    assert "20 records have a schema that a registry, or the file, does not have any more" in content.summary
     ensure_groups_are_exact(clusters, pipeline, topic, lambda record: record)
     with both_clusters(pipeline) as (source, target):
         place = RecordPlace.parse(f"{topic}:0:3")

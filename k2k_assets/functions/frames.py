@@ -8,7 +8,8 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 _HEAD = struct.Struct("!BIQ")
@@ -44,16 +45,27 @@ class Frames:
 
     Args:
         connection: The socket, which this object closes.
-
-    Attributes:
-        meanwhile: Called in each interval in which nothing could be sent or received; what it raises ends the wait,
-            and then the socket is in the midst of a frame. None: nothing is done meanwhile.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._socket.setblocking(False)
-        self.meanwhile: Callable[[], object] | None = None
+        self._look: Callable[[], object] | None = None
+
+    @contextmanager
+    def looking_after(self, look: Callable[[], object]) -> Iterator[None]:
+        """Calls a function in each interval in which nothing can be sent or received.
+
+        It is forgotten afterwards: what it belongs to may have these frames, and is to end without garbage collection.
+
+        Args:
+            look: What it raises ends the wait, and then the socket is in the midst of a frame.
+        """
+        self._look = look
+        try:
+            yield
+        finally:
+            self._look = None
 
     def send(self, frame: Frame) -> None:
         """Sends a frame.
@@ -106,5 +118,5 @@ class Frames:
     def _wait(self, event: int) -> None:
         poll = select.poll()
         poll.register(self._socket, event)
-        if not poll.poll(INTERVAL_SECONDS * 1000 if self.meanwhile else None) and self.meanwhile:
-            self.meanwhile()
+        if not poll.poll(INTERVAL_SECONDS * 1000 if self._look else None) and self._look:
+            self._look()

@@ -64,12 +64,12 @@ class RunningFunctions:
         Raises:
             Closed: The process has ended.
         """
-        self._frames.meanwhile = meanwhile
-        if not self._has_schema:
-            self._frames.send(Frame("schema", 0, memoryview(given.schema.serialize())))
-            self._has_schema = True
-        self._frames.send(Frame("call", number, memoryview(given.serialize())))
-        return self._frames.receive()
+        with self._frames.looking_after(meanwhile):
+            if not self._has_schema:
+                self._frames.send(Frame("schema", 0, memoryview(given.schema.serialize())))
+                self._has_schema = True
+            self._frames.send(Frame("call", number, memoryview(given.serialize())))
+            return self._frames.receive()
 
     def place(self) -> str:
         """Where its function is, by its stack; empty if it does not tell."""
@@ -119,16 +119,16 @@ class RunningFunctions:
         """
         if number in self._ready:
             return
-        self._frames.meanwhile = meanwhile
-        if number not in self._asked:
-            self.ask_for(number)
         refused: dict[int, str] = {}
-        while self._asked:
-            frame, asked = self._frames.receive(), self._asked.pop(0)
-            if frame.kind == "refused":
-                refused[asked] = bytes(frame.body).decode()
-            else:
-                self._ready.add(asked)
+        with self._frames.looking_after(meanwhile):
+            if number not in self._asked:
+                self.ask_for(number)
+            while self._asked:
+                frame, asked = self._frames.receive(), self._asked.pop(0)
+                if frame.kind == "refused":
+                    refused[asked] = bytes(frame.body).decode()
+                else:
+                    self._ready.add(asked)
         if number in refused:
             raise FunctionNotLoaded(refused[number])
 

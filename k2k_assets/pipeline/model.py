@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -98,6 +98,14 @@ class Pipeline(Section):
     _warnings: tuple[str, ...] = PrivateAttr(default=())
     _infos: tuple[str, ...] = PrivateAttr(default=())
     _files: tuple[Path, ...] = PrivateAttr(default=())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but what was derived from the sections before is derived anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name, value in vars(Pipeline).items():
+            if isinstance(value, cached_property):
+                copied.__dict__.pop(name, None)
+        return copied
 
     @cached_property
     def group(self) -> str:

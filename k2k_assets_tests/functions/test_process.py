@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -384,6 +385,21 @@ def _is_gone(pid: int) -> bool:
     except OSError:
         return True
     return state == "Z"
+
+
+def test_a_process_that_was_used_ends_with_the_last_that_knows_it(module: str, tmp_path: Path) -> None:
+    """Garbage collection of a long run comes late, and each process takes memory as a Python with pyarrow does."""
+    process: Any = FunctionProcess([function(module, "same", tmp_path)], [str(tmp_path)])
+    process.while_waiting = lambda: None
+    process.call_of(0)(records())
+    pid = process._running._process.pid
+    gc.disable()
+    try:
+        del process
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    finally:
+        gc.enable()
 
 
 def test_an_unused_process_ends_when_it_is_closed(made: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k2k_assets.pipeline import load_pipeline
-from k2k_assets.pipeline.reverse import INFERRED, reverse_of
+from k2k_assets.pipeline.reverse import INFERRED, as_bidirectional, reverse_of
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 BOTH = {"bidirectionalReplication": "enabled", "offsetMapping": "enabled"}
@@ -34,6 +34,14 @@ def test_other_names_come_from_the_file(tmp_path: Path) -> None:
     back = reverse_of(pipeline)
     assert (back.offset_mapping.topic, back.coordination.commit.topic) == ("theirs", "progress")
     assert back.routing.name == INFERRED
+
+
+def test_a_pipeline_that_is_bidirectional_by_its_mappings_marks_its_copies(tmp_path: Path) -> None:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
+    assert pipeline.marker is None
+    there = as_bidirectional(pipeline, "pipeline")
+    assert there.marker is not None
+    assert there.marker.mode == "pipeline"
 
 
 @pytest.mark.parametrize("name", ["mappingTopic", "commitTopic"])

@@ -38,6 +38,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join([_ROOT, *filter(None, [os.environ.get
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # Compiling each query also costs too much for a few rows.
 _QUERIES = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+# Plans are written as text for a web page that nobody looks at, anew after each stage: a fifth of all.
+_QUERIES += " -Dspark.sql.ui.explainMode=simple -Dspark.sql.maxPlanStringLength=0"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JAVA} {_QUERIES}")
 
 # The time of an example depends on the machine, not on the property. Test modules, which read these

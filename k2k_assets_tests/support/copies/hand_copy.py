@@ -22,18 +22,20 @@ from k2k_assets_tests.support.brokers.kafka import Record, end_offsets, produce,
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 
-def hand_copy(clusters: KafkaSandbox, directory: Path, topic: str, **sections: Any) -> HandCopy:
-    """A copy by hand of one topic, with an index in a folder.
+def hand_copy(clusters: KafkaSandbox, directory: Path, *topics: str, **sections: Any) -> HandCopy:
+    """A copy by hand, with an index in a folder.
 
     Args:
         clusters: Both clusters.
         directory: For the file and the index.
-        topic: The topic.
+        topics: The topics.
         sections: As of `write_pipeline`.
     """
     sections["features"] = {"offsetMapping": "enabled", **sections.get("features", {})}
     servers = clusters.source_servers, clusters.target_servers
-    return HandCopy(make_pipeline(directory, *servers, [topic], index={"path": str(directory / "index")}, **sections))
+    return HandCopy(
+        make_pipeline(directory, *servers, list(topics), index={"path": str(directory / "index")}, **sections)
+    )
 
 
 class HandCopy:

@@ -18,8 +18,9 @@ from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import TranslationState, translate
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets_tests.support.memory.mapping_topic import in_generations
+from k2k_assets_tests.support.memory.way_back import assert_none_skipped_back
 from k2k_assets_tests.support.suite.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
@@ -345,6 +346,29 @@ def test_a_target_with_forgotten_copies_stays_known_when_a_later_copy_goes_back_
     assert unread(whole([*first, behind_the_loss, back])) == (50, TranslationState.EXACT)
 
 
+def test_the_end_of_forgotten_copies_is_not_translated_back() -> None:
+    """Lost are the way back to 60 and the second copies of 60 to 149: a reader at 100 has read none of these."""
+    held = InMemoryMapping()
+    held.extend(placed([record(1, (0, 100), {0: [(0, 0, 100)]})]), mark_every=1)
+    held.is_doubtful = True
+    held.extend([Placed(0, 9, replace(record(2, (150, 200), {0: [(150, 190, 50)]}), generation=2))], mark_every=1)
+    known = PartitionMap(SOURCE, 0, *held.alone())
+    answer = translate_back(known, TARGETS[0], np.array([80, 100, 189, 190, 195, 240]))
+    assert answer.offsets.tolist() == [-1, -1, -1, 150, 155, 200]
+    assert [combine_back(known, {TARGETS[0]: at})[0] for at in (80, 100, 189, 195, 240)] == [-1, -1, -1, 155, 200]
+
+
+def test_behind_an_index_former_copies_do_not_go_on_where_a_later_one_begins() -> None:
+    """Lost is a copy of 60 to 149 into target 0; then all from 100 on was copied into target 1."""
+    runs = {TARGETS[0]: RunTable.of([Run(0, 0, 100)]), TARGETS[1]: RunTable.of([Run(100, 0, 100)])}
+    index = PartitionMap(SOURCE, 0, (Covered(100, 200),), runs)
+    held = InMemoryMapping.behind(index)
+    for covered, tables in (held.alone(), held.with_index(index)):
+        known = PartitionMap(SOURCE, 0, covered, tables)
+        assert translate(known, TARGETS[0], np.array([200])).offsets.tolist() == [-1], "rightly behind the lost copies"
+        assert translate_back(known, TARGETS[0], np.array([100])).offsets.tolist() == [-1], "rightly 60"
+
+
 @examples(150)
 @given(histories(), st.data())
 def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[MappingRecord], data: st.DataObject) -> None:
@@ -375,3 +399,4 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[Mappin
         right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))
         told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+    assert_none_skipped_back(wanted, found, TARGETS, data)

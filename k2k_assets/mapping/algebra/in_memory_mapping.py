@@ -117,7 +117,11 @@ class InMemoryMapping:
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
         since = known.covered_end if ends or with_dropped else 0
         found = cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
-        found.skipped, found.position = list(known.skipped), known.covered_end
+        found.skipped = list(known.skipped)
+        found.position = max([known.covered_end, *(end.source for end in ends.values())])
+        if not known.covered:
+            # The runs are left of a loss; a later record may start anywhere among them.
+            found._forget_below(found.position)
         return found
 
     @property

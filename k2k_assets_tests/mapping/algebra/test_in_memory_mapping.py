@@ -370,6 +370,24 @@ def test_behind_an_index_former_copies_do_not_go_on_where_a_later_one_begins() -
         assert translate_back(known, TARGETS[0], np.array([100])).offsets.tolist() == [-1], "rightly 60"
 
 
+@pytest.mark.parametrize("start", [0, 1, 50, 100, 150])
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_behind_an_index_without_coverage_only_the_ends_of_its_copies_are_known(start: int, doubtful: bool) -> None:
+    """Of what was lost only the last record was read, which covers nothing: foreign records were accepted at 150."""
+    index = PartitionMap(SOURCE, 0, (), {target: RunTable.of([Run(0, 0, 100)]) for target in TARGETS})
+    held = InMemoryMapping.behind(index, Order(2, 1), doubtful)
+    again = replace(record(1, (start, 200), {0: [(start, 190, 200 - start)]}), generation=3)
+    held.extend([Placed(0, 9, again)], mark_every=1)
+    covered, tables = held.alone()
+    known = PartitionMap(SOURCE, 0, covered, tables)
+    assert all((np.diff(table.source_starts) > 0).all() for table in tables.values())
+    answer = translate(known, TARGETS[0], np.array([max(start - 1, 0), start, 200]))
+    assert answer.offsets.tolist() == [-1 if start else 190, 190, 390 - start]
+    back = translate_back(known, TARGETS[0], np.array([99, 100, 190, 390 - start]))
+    assert back.offsets.tolist() == ([-1, -1] if start else [0, 0]) + [start, 200]
+    assert (TARGETS[1] in tables) == (start > 0), "copied anew from the beginning, nothing is there any more"
+
+
 @examples(150)
 @given(histories(), st.data())
 def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[MappingRecord], data: st.DataObject) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
-from k2k_assets.mapping.algebra.lost_copies import up_to, without_lost, without_overlaid
+from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew, up_to, without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState
 from k2k_assets.mapping.index import IndexReader
@@ -69,7 +69,8 @@ class IndexMaps:
         self._cuts = cuts
         self._mapped_from = mapped_from
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
-        self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
+        self._doubtful = {SourcePartition(*source) for source in manifest.doubtful}
+        self._positions = {(p.topic, p.source_topic_id, p.partition): p for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
         self._runs = 0
 
@@ -94,14 +95,16 @@ class IndexMaps:
         # As if the index had been built when the copy stood there: what it says of more is void.
         start = self._mapped_from.get(source, _BEYOND)
         whole = up_to(self._reader.partition_map(source), start)
+        noted = self._positions.get((source.topic, source.topic_id, source.partition))
+        if noted and source in self._doubtful:
+            whole = unless_copied_anew(whole, self._reader.newest(source), noted.generation, noted.position)
         covered, tables = without_overlaid(whole.covered, whole.runs)
         found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
         self._runs += _size(found)
         while self._kept and self._runs > MOST_RUNS:
             _, dropped = self._kept.popitem(last=False)
             self._runs -= _size(dropped)
-        position = self._positions.get((source.topic, source.topic_id, source.partition))
-        return found if position is None else found.reaching(min(position, start))
+        return found.reaching(min(noted.position, start)) if noted else found
 
 
 @dataclass

@@ -136,6 +136,20 @@ def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -
     assert [row[6:] for row in rows] == [(112, "exact"), (None, "unknown")]
 
 
+@pytest.mark.parametrize(("generation", "told"), [(1, [(102, "exact"), (113, "exact")]), (3, [(None, "unknown")] * 2)])
+def test_where_another_instance_may_have_copied_again_nothing_is_known(
+    tmp_path: Path, generation: int, told: list[Row]
+) -> None:
+    """Mapping records were lost, and no later one has told what they changed."""
+    task = _task(tmp_path, [RECORD])
+    position = task.manifest.positions[0].model_copy(update={"position": 9, "generation": generation})
+    doubtful = [(CLUSTERS[0], "s", "sid", 0)]
+    task.manifest = task.manifest.model_copy(update={"positions": [position], "doubtful": doubtful})
+    assert [row[6:] for row in _run(task, [("s", 0, 2, ""), ("s", 0, 9, "")])] == told
+    task.reverse = True
+    assert [row[7] for row in _run(task, [("t", 0, 102, "")])] == [told[0][1]]
+
+
 def test_beyond_the_log_of_the_source_nobody_knows(tmp_path: Path) -> None:
     task = replace(_task(tmp_path, [RECORD]), source_logs={TopicPartition("s", 0): 12})
     rows = _run(task, [("s", 0, 12, ""), ("s", 0, 13, "")])

@@ -117,7 +117,11 @@ class InMemoryMapping:
         ends = {target: End.of(table) for target, table in known.runs.items() if len(table)}
         since = known.covered_end if ends or with_dropped else 0
         found = cls(since, list(known.covered), newest, ends=ends, is_doubtful=is_doubtful, with_dropped=with_dropped)
-        found.skipped, found.position = list(known.skipped), known.covered_end
+        found.skipped = list(known.skipped)
+        found.position = max([known.covered_end, *(end.source for end in ends.values())])
+        if not known.covered:
+            # The runs are left of a loss; a later record may start anywhere among them.
+            found._forget_below(found.position)
         return found
 
     @property
@@ -231,7 +235,7 @@ class InMemoryMapping:
                 if len(first) and (first.source_end > last.source or first.target_end > last.target):
                     return self.alone()  # the index has read a later copy, which is not in memory yet
                 reached = len(first) and End.of(first) == last
-                if not (reached and any(each.start <= last.source and self.since <= each.end for each in covered)):
+                if not (reached and self._goes_on_from(last, covered)):
                     second = self._from_since(target)
             tables[target] = run_tables.joined(first, second)
         return covered, {target: table for target, table in tables.items() if len(table)}
@@ -264,9 +268,15 @@ class InMemoryMapping:
         if target not in self.ends:
             return table
         end = self.ends[target]
-        # If a mapping record is missing in between, the last record below `since` may be another one.
-        whole = any(each.start <= end.source and self.since <= each.end for each in self.covered)
-        return run_tables.joined(run_tables.end_of_read(self.since if whole else end.source, end.target), table)
+        at = self.since if self._goes_on_from(end, self.covered) else end.source
+        return run_tables.joined(run_tables.end_of_read(at, end.target), table)
+
+    def _goes_on_from(self, end: End, covered: Iterable[Covered]) -> bool:
+        """Whether coverage is unbroken from the record before an end up to `since`.
+
+        If a mapping record is missing in between, the last record below `since` may be another one.
+        """
+        return any(each.start < end.source and self.since <= each.end for each in covered)
 
     def _goes_on(self, record: MappingRecord) -> bool:
         """Whether a record surely continues what is held, whatever was lost in between."""

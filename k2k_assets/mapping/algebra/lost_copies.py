@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.fold import Covered, Target, is_nowhere
+from k2k_assets.mapping.algebra.fold import Covered, Order, Target, is_nowhere
 from k2k_assets.mapping.algebra.in_memory_mapping import Tables, without
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable
 from k2k_assets.mapping.algebra.translate import next_records
@@ -71,6 +71,28 @@ def known_to_cut(mapping: PartitionMap, log_end: int | None) -> PartitionMap:
 def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
     """The map up to a source offset; what lies behind is unknown, up to where it was copied."""
     return up_to(mapping, start).reaching(mapping.covered_end)
+
+
+def unless_copied_anew(mapping: PartitionMap, newest: Order, generation: int, position: int) -> PartitionMap:
+    """The map where mapping records may be lost, as far as the newest commit record does not contradict it.
+
+    ```
+     mapping records   generation 1: 0 ... 100      lost: any
+     commit record     generation 3: position 100   whether 2 or 3 went back before it, only what is lost could tell
+    ```
+
+    What another instance committed since may be copies that cancel all that is known: then the runs tell that copies
+    are there, and answer nothing. One generation never goes back.
+
+    Args:
+        mapping: The map of what was read.
+        newest: Order of the newest mapping record that was read.
+        generation: Generation of the commit record.
+        position: Its position.
+    """
+    if generation <= newest.generation:
+        return mapping
+    return replace(up_to(mapping, position), covered=(), dropped={}).reaching(position)
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

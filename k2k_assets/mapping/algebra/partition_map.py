@@ -10,10 +10,13 @@
 Invariants, which `k2k_assets.mapping.algebra.fold` keeps:
 
 - the runs into one target partition are ordered and disjoint on the source side and on the target side;
-- every mapped source offset lies in a covered range, and no run crosses the end of one;
+- every mapped source offset lies in a covered range, or, after a loss, below all of them; no run crosses the end of a
+  covered range;
 - covered ranges are ordered, disjoint and not adjacent: between two of them a mapping record is missing.
 
-A covered offset that is in no run was copied nowhere. Of an offset that is not covered nothing is known.
+A covered offset that is in no run was copied nowhere. Of an offset that is not covered nothing is known, even if it is
+in a run: where mapping records were lost, the copies may have been made again. Such a run, or an end that is left of
+it (`run_tables.end_of_read`), tells that copies are on the target, and answers nothing.
 """
 
 from __future__ import annotations

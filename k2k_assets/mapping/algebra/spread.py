@@ -21,7 +21,7 @@ import numpy as np
 
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable
-from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, next_records, unbroken
+from k2k_assets.mapping.algebra.translate import NO_OFFSET, TranslationState, ends_are_covered, next_records, unbroken
 
 _NONE = np.iinfo(np.int64).max
 
@@ -56,7 +56,7 @@ def combine_back(mapping: PartitionMap, positions: Mapping[Target, int]) -> tupl
 class _Sides(NamedTuple):
     """The source offsets around a position on the target."""
 
-    read_to: int  # offset after the last record that was read; -1 if none was
+    read_to: int  # offset after the last record that was read; -1 if none was, or if no coverage tells of it
     unread: int  # offset of the first record that was not read; `_NONE` if all were read
     proven: bool  # whether the mappings prove that no other record lies between the two
 
@@ -64,14 +64,18 @@ class _Sides(NamedTuple):
 def _sides(mapping: PartitionMap, runs: RunTable, position: int) -> _Sides:
     after = next_records(runs.target_starts, runs.counts, np.array([position]))
     run, record = int(after.run[0]), int(after.record[0])
-    if run == len(runs):
-        end = mapping.covered_end
-        return _Sides(runs.source_end, _NONE, _proven(mapping, runs.source_end, end - 1) or end == runs.source_end)
-    unread = int(runs.source_starts[run]) + record - int(runs.target_starts[run])
-    if record > runs.target_starts[run]:
-        return _Sides(unread, unread, True)
+    if run < len(runs) and record > runs.target_starts[run]:
+        unread = int(runs.source_starts[run]) + record - int(runs.target_starts[run])
+        is_covered = _proven(mapping, unread - 1, unread)
+        return _Sides(unread if is_covered else -1, unread, is_covered)
+    unread = int(runs.source_starts[run]) if run < len(runs) else _NONE
+    if run and not ends_are_covered(mapping, runs, np.array([run - 1]))[0]:
+        return _Sides(-1, unread, False)
     read_to = int(runs.source_starts[run - 1] + runs.counts[run - 1]) if run else -1
-    return _Sides(read_to, unread, _proven(mapping, read_to, unread))
+    if run < len(runs):
+        return _Sides(read_to, unread, _proven(mapping, read_to, unread))
+    end = mapping.covered_end
+    return _Sides(read_to, unread, _proven(mapping, read_to, end - 1) or end == read_to)
 
 
 def _nothing_known(mapping: PartitionMap) -> _Sides:

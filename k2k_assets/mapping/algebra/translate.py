@@ -27,6 +27,8 @@ An answer is given only where the mappings prove it. *Unbroken* means: in one co
 - If none is, the answer is the offset after the last mapped record: exact up to the end of the coverage, ahead beyond
   it. The coverage must be unbroken from the last mapped record (or from where copying began, if there is none) to its
   end; with broken coverage the answer might be a record that was read already.
+- Back, the answer is a record in a run, which must be covered; or the offset after the record that was read last,
+  which must be covered too: below a loss runs tell of former copies only (`partition_map.py`).
 - Otherwise the answer is *unknown*: mapping was switched on later, a mapping record was lost, or the index was pruned.
 - It is unknown too, whatever the coverage, for a position below records that went elsewhere (the target topic was
   deleted and created anew, or records were routed to another topic or to other partitions), and for a position below
@@ -139,7 +141,7 @@ def translate(
     states = np.where(positions <= mapping.covered_end, TranslationState.EXACT, TranslationState.AHEAD).astype(np.uint8)
     offsets = np.full(positions.shape, runs.target_end if len(runs) else floor, dtype=np.int64)
     found = unread.run < len(runs)
-    known = np.full(positions.shape, _tail_is_unbroken(mapping, runs.source_end if len(runs) else None))
+    known = np.full(positions.shape, _tail_is_unbroken(mapping, runs))
     if len(runs):
         run = unread.run[found]
         records = unread.record[found]
@@ -180,10 +182,12 @@ def translate_back(
     in_run = runs.source_starts[run] + (positions - runs.target_starts[run])
     offsets = np.where(in_gap, np.where(unread.run == 0, runs.source_starts[0], read_to), in_run)
 
-    known = ~in_gap | (positions == runs.target_starts[last] + runs.counts[last])
+    is_read = ends_are_covered(mapping, runs, last)
+    at_end = is_read & (positions == runs.target_starts[last] + runs.counts[last])
+    known = np.where(in_gap, at_end, unbroken(mapping, in_run, in_run))
     behind, between = in_gap & ~found, in_gap & found & (unread.run > 0)
-    known[between] |= unbroken(mapping, read_to[between], runs.source_starts[run[between]])
-    known[behind] |= _tail_is_unbroken(mapping, runs.source_end)
+    known[between] |= is_read[between] & unbroken(mapping, read_to[between], runs.source_starts[run[between]])
+    known[behind] |= _tail_is_unbroken(mapping, runs)
     first = unread.run == 0
     start = np.array([mapping.covered[0].start])
     known[in_gap & first] = mapping.from_the_beginning and bool(unbroken(mapping, start, runs.source_starts[:1])[0])
@@ -307,11 +311,28 @@ def unbroken(mapping: PartitionMap, positions: Offsets, records: Offsets) -> _Fl
     return covers
 
 
-def _tail_is_unbroken(mapping: PartitionMap, last: int | None) -> bool:
-    """Whether coverage is unbroken from `last`, the offset after the last mapped record (None: no record), on."""
-    if last is None:
+def ends_are_covered(mapping: PartitionMap, runs: RunTable, which: Offsets) -> _Flags:
+    """Whether the last record of each run is covered; of a run of no records, the offset at which it stands.
+
+    Args:
+        mapping: The map, with at least one covered range.
+        runs: Its runs into a target partition, at least one.
+        which: Indexes of runs.
+    """
+    starts, ends = np.array(mapping.covered, dtype=np.int64).T
+    end = runs.source_starts[which] + runs.counts[which]
+    last = end - (runs.counts[which] > 0)
+    at = np.maximum(np.searchsorted(starts, last, side="right") - 1, 0)
+    covers: _Flags = (starts[at] <= last) & (end <= ends[at])
+    return covers
+
+
+def _tail_is_unbroken(mapping: PartitionMap, runs: RunTable) -> bool:
+    """Whether coverage is unbroken from the last mapped record on; without one, from where copying began on."""
+    if not len(runs):
         return mapping.from_the_beginning and len(mapping.covered) == 1
-    return mapping.covered[-1].start <= last
+    last = np.array([len(runs) - 1])
+    return mapping.covered[-1].start <= runs.source_end and bool(ends_are_covered(mapping, runs, last)[0])
 
 
 def _nothing(positions: Offsets) -> Translated:

@@ -9,7 +9,9 @@ answers are right (`mapping/algebra/cut.py`), in this order:
 3. the high watermarks of the mapping topic, and its records up to them.
 
 Mapping records that cannot be read any more (deleted by retention before they were read, or unreadable and ignored)
-leave a gap in the coverage. So do records that are copied by the commit topic, and that no mapping record covers.
+leave a gap in the coverage. So do records that are copied by the commit topic, and that no mapping record covers. Where
+a commit record is of a newer generation than all mapping records that could be read, it may tell of copies that cancel
+what they map: nothing of it is answered until a later mapping record is read.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Tables
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
-from k2k_assets.mapping.algebra.lost_copies import without_lost, without_overlaid
+from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew, without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
 from k2k_assets.mapping.live.index_access import IndexAccess
@@ -238,10 +240,14 @@ class LiveMappings:
         began, *starts = self._began.get(source, (None, None, None))
         if newest and newest.began is not None:
             began, *starts = newest.began, newest.log_start, newest.target_began
-        if newest and newest.position > (covered[-1].end if covered else -1):
-            # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
-            covered = (*covered, Covered(newest.position, newest.position))
-        return replace(PartitionMap.with_dropped(source, began, covered, tables, *starts), skipped=tuple(skipped))
+        known = replace(PartitionMap.with_dropped(source, began, covered, tables, *starts), skipped=tuple(skipped))
+        if newest is None:
+            return known
+        held = self._held.held(source)
+        if held.is_doubtful:
+            known = unless_copied_anew(known, held.newest, newest.generation, newest.position)
+        # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
+        return known.reaching(newest.position)
 
     def _warn_of_lookup(self, source: SourcePartition, lowest: int, since: int) -> None:
         if source not in self._warned:

@@ -15,11 +15,13 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Covered, Order, PartitionMapping, Target, fold
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, without
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
+from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.spread import combine_back
-from k2k_assets.mapping.algebra.translate import TranslationState, translate
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets_tests.support.memory.mapping_topic import in_generations
+from k2k_assets_tests.support.memory.way_back import assert_none_skipped_back
 from k2k_assets_tests.support.suite.properties import examples
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
@@ -345,13 +347,54 @@ def test_a_target_with_forgotten_copies_stays_known_when_a_later_copy_goes_back_
     assert unread(whole([*first, behind_the_loss, back])) == (50, TranslationState.EXACT)
 
 
+def test_the_end_of_forgotten_copies_is_not_translated_back() -> None:
+    """Lost are the way back to 60 and the second copies of 60 to 149: a reader at 100 has read none of these."""
+    held = InMemoryMapping()
+    held.extend(placed([record(1, (0, 100), {0: [(0, 0, 100)]})]), mark_every=1)
+    held.is_doubtful = True
+    held.extend([Placed(0, 9, replace(record(2, (150, 200), {0: [(150, 190, 50)]}), generation=2))], mark_every=1)
+    known = PartitionMap(SOURCE, 0, *held.alone())
+    answer = translate_back(known, TARGETS[0], np.array([80, 100, 189, 190, 195, 240]))
+    assert answer.offsets.tolist() == [-1, -1, -1, 150, 155, 200]
+    assert [combine_back(known, {TARGETS[0]: at})[0] for at in (80, 100, 189, 195, 240)] == [-1, -1, -1, 155, 200]
+
+
+def test_behind_an_index_former_copies_do_not_go_on_where_a_later_one_begins() -> None:
+    """Lost is a copy of 60 to 149 into target 0; then all from 100 on was copied into target 1."""
+    runs = {TARGETS[0]: RunTable.of([Run(0, 0, 100)]), TARGETS[1]: RunTable.of([Run(100, 0, 100)])}
+    index = PartitionMap(SOURCE, 0, (Covered(100, 200),), runs)
+    held = InMemoryMapping.behind(index)
+    for covered, tables in (held.alone(), held.with_index(index)):
+        known = PartitionMap(SOURCE, 0, covered, tables)
+        assert translate(known, TARGETS[0], np.array([200])).offsets.tolist() == [-1], "rightly behind the lost copies"
+        assert translate_back(known, TARGETS[0], np.array([100])).offsets.tolist() == [-1], "rightly 60"
+
+
+@pytest.mark.parametrize("start", [0, 1, 50, 100, 150])
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_behind_an_index_without_coverage_only_the_ends_of_its_copies_are_known(start: int, doubtful: bool) -> None:
+    """Of what was lost only the last record was read, which covers nothing: foreign records were accepted at 150."""
+    index = PartitionMap(SOURCE, 0, (), {target: RunTable.of([Run(0, 0, 100)]) for target in TARGETS})
+    held = InMemoryMapping.behind(index, Order(2, 1), doubtful)
+    again = replace(record(1, (start, 200), {0: [(start, 190, 200 - start)]}), generation=3)
+    held.extend([Placed(0, 9, again)], mark_every=1)
+    covered, tables = held.alone()
+    known = PartitionMap(SOURCE, 0, covered, tables)
+    assert all((np.diff(table.source_starts) > 0).all() for table in tables.values())
+    answer = translate(known, TARGETS[0], np.array([max(start - 1, 0), start, 200]))
+    assert answer.offsets.tolist() == [-1 if start else 190, 190, 390 - start]
+    back = translate_back(known, TARGETS[0], np.array([99, 100, 190, 390 - start]))
+    assert back.offsets.tolist() == ([-1, -1] if start else [0, 0]) + [start, 200]
+    assert (TARGETS[1] in tables) == (start > 0), "copied anew from the beginning, nothing is there any more"
+
+
 @examples(150)
 @given(histories(), st.data())
 def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[MappingRecord], data: st.DataObject) -> None:
-    """Records were deleted before they were read; the next one was read."""
+    """Records were deleted before they were read; the next one was read, or there is none but the commit record."""
     records = in_generations(records)
     first = data.draw(st.integers(0, len(records) - 1))
-    after = data.draw(st.integers(first, len(records) - 1))
+    after = data.draw(st.integers(first, len(records)))
     held = InMemoryMapping()
     if first and data.draw(st.booleans()):
         newest = Order(records[first - 1].generation, records[first - 1].sequence)
@@ -370,8 +413,11 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[Mappin
             return
     maps = whole(records), PartitionMap(SOURCE, 0, *held.alone())
     wanted, found = (each.reaching(records[-1].covered_to) for each in maps)  # as the commit record says
+    if held.is_doubtful:
+        found = unless_copied_anew(found, held.newest, records[-1].generation, records[-1].covered_to)
     positions = np.arange(held.since, wanted.covered_end + 4)
     for target in TARGETS:
         right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))
         told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+    assert_none_skipped_back(wanted, found, TARGETS, data)

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from k2k_assets.control import mapping_records
 from k2k_assets.control.mapping_records import MappingRecord
-from k2k_assets.mapping.algebra.translate import TranslationState, translate
+from k2k_assets.core.runs import Run
+from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping
+from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew
+from k2k_assets.mapping.algebra.partition_map import PartitionMap
+from k2k_assets.mapping.algebra.spread import combine_back
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets.mapping.index import merging, update
 from k2k_assets.mapping.index.manifest import (
     SEGMENTS,
@@ -41,6 +46,7 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     unique_root,
 )
 from k2k_assets_tests.support.memory.offset_model import target
+from k2k_assets_tests.support.memory.way_back import assert_none_skipped_back
 from k2k_assets_tests.support.suite.properties import examples
 
 
@@ -323,6 +329,46 @@ def test_a_copy_of_which_the_beginning_was_lost_does_not_join_on_to_an_earlier_o
     assert [tuple(covered) for covered in only.covered] == [(9, 14)]
 
 
+_FORMER = mapping_record((1, 0), (0, 100), [(0, 0, 100)])
+
+
+def _after_a_loss(index: LocalIndex, *records: MappingRecord) -> PartitionMap:
+    """The map of what was copied first, after a loss of what came then, and of the next records."""
+    index.topic.write(_FORMER)
+    index.update()
+    index.topic.write(mapping_record((2, 0), (60, 150), [(60, 100, 90)]))
+    index.topic.expire()
+    for record in records:
+        index.topic.write(record)
+        index.update()
+    (known,) = index.maps().values()
+    return replace(known, began=0)
+
+
+def test_after_a_loss_the_former_copies_are_not_translated_back(index: LocalIndex) -> None:
+    """A reader at 80 has not read the second copies of 60 to 79, which lie from 100 on."""
+    known = _after_a_loss(index, mapping_record((3, 0), (150, 200), [(150, 190, 50)]))
+    found = translate_back(known, target(0), np.array([0, 80, 99, 100, 105, 189, 190, 195, 240]))
+    assert found.offsets.tolist() == [-1] * 6 + [150, 155, 200]
+    combined = [combine_back(known, {target(0): position})[0] for position in (0, 80, 100, 105, 189, 195, 240)]
+    assert combined == [-1] * 5 + [155, 200]
+
+
+def test_former_copies_that_end_where_a_later_one_begins_do_not_join_on(index: LocalIndex) -> None:
+    """The position was first left where it stood, to accept foreign records, and then set back to their end."""
+    left, back = (replace(mapping_record((n, 0), (at, at)), override="by hand") for n, at in ((3, 150), (4, 100)))
+    known = _after_a_loss(index, left, back, mapping_record((5, 0), (100, 200), [(100, 190, 100)]))
+    found = translate_back(known, target(0), np.array([80, 100, 105, 190, 195]))
+    assert found.offsets.tolist() == [-1, -1, -1, 100, 105]
+    assert [combine_back(known, {target(0): position})[0] for position in (80, 100, 105, 195)] == [-1] * 3 + [105]
+    nothing_new = _after_a_loss(
+        LocalIndex(unique_root(index.folder)), left, back, mapping_record((5, 0), (100, 200), {1: [Run(100, 0, 100)]})
+    )
+    assert translate(nothing_new, target(0), np.array([100, 200])).offsets.tolist() == [-1, -1], "rightly 140"
+    assert translate_back(nothing_new, target(0), np.array([100, 120])).offsets.tolist() == [-1, -1]
+    assert combine_back(nothing_new, {target(0): 120, target(1): 100}) == (-1, TranslationState.UNKNOWN)
+
+
 @examples(40)
 @given(records=histories(partitions=1), data=st.data())
 def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(
@@ -341,16 +387,23 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(
         index.topic.write(record)
         if data.draw(st.booleans()):
             index.update()
-    index.update()
-    if after == len(records):
-        return  # nothing that was read tells of the loss
+    doubtful = index.update().doubtful
+    targets = [target(partition) for partition in range(3)]
     for source, known in index.maps().items():
-        maps = (each.reaching(records[-1].covered_to) for each in (folded_at_once(records)[source], known))
-        wanted, found = (replace(each, began=0) for each in maps)
-        for to in (target(partition) for partition in range(3)):
-            right, answer = (translate(each, to, np.arange(40), 0) for each in (wanted, found))
-            told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
-            assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+        held = InMemoryMapping.behind(known)
+        behind = PartitionMap.with_dropped(source, 0, *held.alone())
+        maps = (each.reaching(records[-1].covered_to) for each in (folded_at_once(records)[source], known, behind))
+        wanted, *both = (replace(each, began=0) for each in maps)
+        if doubtful:  # then the commit record alone tells of the loss
+            commit = records[-1].generation, records[-1].covered_to
+            both = [unless_copied_anew(each, index.reader().newest(source), *commit) for each in both]
+        for found in both:
+            positions = np.arange(held.since if found is both[1] else 0, 40)
+            for to in targets:
+                right, answer = (translate(each, to, positions, 0) for each in (wanted, found))
+                told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
+                assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+            assert_none_skipped_back(wanted, found, targets, data)
 
 
 def test_a_late_record_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:

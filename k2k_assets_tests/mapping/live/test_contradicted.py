@@ -1,0 +1,176 @@
+"""Mapping records are lost, and the commit record says that another instance has copied since. Without brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.kafka.cluster import Cluster, TopicDescription
+from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
+from k2k_assets.mapping.live import copied_positions
+from k2k_assets.mapping.live import live as live_mappings
+from k2k_assets.mapping.live.live import LiveMappings
+from k2k_assets.pipeline import Pipeline
+from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory import plans
+from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
+from k2k_assets_tests.support.memory.mapping_topic import (
+    CLUSTERS,
+    GROUP,
+    TOPIC,
+    FakeMessage,
+    LocalIndex,
+    MappingTopic,
+    mapping_record,
+)
+from k2k_assets_tests.support.memory.offset_model import target
+
+SOURCE = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+
+
+class Target(FakeCluster):
+    """The target cluster."""
+
+    def cluster_id(self) -> str:
+        return CLUSTERS[1]
+
+
+@dataclass
+class Follower:
+    """Follows a topic in memory as `TopicFollower` does; what is deleted before it was read is told as lost."""
+
+    topic: TopicDescription
+    log: MappingTopic
+    next: dict[int, int]
+    lost: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        return {TopicPartition(self.topic.name, p): 2 * len(log) for p, log in enumerate(self.log.partitions)}
+
+    def read_until(self, ends: Mapping[TopicPartition, int], patience: float) -> Iterator[Sequence[FakeMessage]]:
+        for (_, partition), end in ends.items():
+            at, start = self.next.get(partition, 0), self.log.starts[partition]
+            if at < start:
+                self.lost.append((partition, at, start))
+            yield [m for m in self.log.partitions[partition] if max(at, start) <= m.offset() < end]
+            self.next[partition] = end
+
+    def catch_up(self, patience: float) -> Iterator[Sequence[FakeMessage]]:
+        return self.read_until(self.ends(), patience)
+
+    def take_lost(self) -> list[tuple[int, int, int]]:
+        lost, self.lost = self.lost, []
+        return lost
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class World:
+    """A pipeline with an index, whose control topics are in memory."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self.pipeline = _pipeline(root)
+        self.index = LocalIndex(root / "index")
+        self.mappings, self.commits = self.index.topic, MappingTopic()
+        commits = self.pipeline.coordination.commit.topic
+        logs = {TOPIC: self.mappings, commits: self.commits}
+        self.target = Target({TOPIC: (self.mappings.id, 2), commits: ("commits", 2)})
+
+        def followed(topic: TopicDescription, *_: Any, starts: Mapping[int, int] | None = None, **__: Any) -> Follower:
+            return Follower(topic, logs[topic.name], dict(starts or {}))
+
+        for module in (live_mappings, copied_positions):
+            patch.setattr(module, "TopicFollower", followed)
+
+    def commit(self, position: int, generation: int) -> None:
+        record = plans.commit_record(
+            TopicPartition("s", 0), position, generation=generation, sequence=position, began=0,
+            group=GROUP, cluster=CLUSTERS[0], source_topic_id="sid", target_topic="t", target_topic_id="tid",
+        )  # fmt: skip
+        self.commits.write_raw(record.key_bytes(), record.value_bytes())
+
+    def live(self) -> LiveMappings:
+        return LiveMappings(self.pipeline, CLUSTERS[0], cast("Cluster", self.target))
+
+
+def _pipeline(root: Path) -> Pipeline:
+    return make_pipeline(
+        root, "a:1", "b:1", ["s"],
+        features={"offsetMapping": "enabled"}, consumer={"group.id": GROUP}, offsetMapping={"topic": TOPIC},
+        index={"path": str(root / "index")},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Source 0 to 99 is copied to target 0 to 99 by generation 1, and indexed."""
+    found = World(tmp_path, monkeypatch)
+    found.mappings.write(mapping_record((1, 1), (0, 100), [(0, 0, 100)]))
+    found.commit(100, generation=1)
+    found.index.update()
+    return found
+
+
+def _forth_and_back(live: LiveMappings, lowest: int | None) -> tuple[list[int], list[int]]:
+    live.catch_up([])
+    known = live.map_of(SOURCE, lowest)
+    forth = translate(known, target(0), np.array([50, 100, 101]))
+    back = translate_back(known, target(0), np.array([50, 100]))
+    assert all(
+        (state == TranslationState.UNKNOWN) == (offset < 0)
+        for found in (forth, back)
+        for offset, state in zip(found.offsets.tolist(), found.states.tolist(), strict=True)
+    )
+    return forth.offsets.tolist(), back.offsets.tolist()
+
+
+AS_BEFORE = [50, 100, 100], [50, 100]
+UNKNOWN = [-1, -1, -1], [-1, -1]
+
+
+@pytest.mark.parametrize("when", ["while it is down", "while it runs"])
+def test_an_idle_partition_that_was_copied_again_is_not_answered_by_the_former_copies(world: World, when: str) -> None:
+    """The target was cut at 40, and 60 to 99 copied to 40 to 79: a group at 50 belongs at 40."""
+    before = world.live()
+    assert _forth_and_back(before, 0) == AS_BEFORE
+    world.mappings.write(mapping_record((3, 1), (60, 100), [(60, 40, 40)]))
+    world.commit(100, generation=3)
+    world.mappings.expire()
+    live = before if when == "while it runs" else world.live()
+    assert _forth_and_back(live, 0) == UNKNOWN
+    world.mappings.write(mapping_record((3, 2), (100, 120), [(100, 80, 20)]))
+    world.commit(120, generation=3)
+    live.catch_up([])
+    found = translate(live.map_of(SOURCE, 0), target(0), np.array([50, 99, 100, 120]))
+    assert found.offsets.tolist() == [-1, -1, 80, 100]
+
+
+def test_what_the_same_generation_has_copied_answers_on(world: World) -> None:
+    """It never goes back: what is lost was copied behind all that is known, or is another partition's."""
+    world.mappings.write(mapping_record((1, 2), (100, 110), [(100, 100, 10)]))
+    world.commit(110, generation=1)
+    world.mappings.expire()
+    assert _forth_and_back(world.live(), 0) == ([50, -1, -1], [50, 100])
+
+
+def test_where_nothing_is_lost_a_new_instance_changes_nothing(world: World) -> None:
+    """It has found nothing to copy."""
+    world.commit(100, generation=3)
+    assert _forth_and_back(world.live(), 0) == AS_BEFORE
+
+
+def test_a_position_that_was_set_back_since_leaves_only_that_copies_are_there(world: World) -> None:
+    world.mappings.write(mapping_record((3, 1), (20, 20)))
+    world.commit(20, generation=3)
+    world.mappings.expire()
+    live = world.live()
+    assert _forth_and_back(live, 0) == UNKNOWN
+    assert [run.source_end for run in live.map_of(SOURCE, 0).runs[target(0)]] == [20]

@@ -101,6 +101,7 @@ class IndexAccess:
         identity = (manifest.group, manifest.source_cluster, manifest.target_cluster, manifest.mapping_topic)
         if identity != self._identity:
             log.warning("the mapping index of %s is not used: it belongs to %s", self._pipeline.name, identity)
+            self._is_missed |= self.reader is not None
             self.reader = None
             return None
         if self.reader is None or self.reader.manifest != manifest:

@@ -328,5 +328,25 @@ def test_a_version_that_could_not_be_read_for_a_moment_is_gone_back_to(
     assert found() == 5
 
 
+def test_an_index_of_another_pipeline_takes_nothing_from_what_the_topic_still_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has built it in the same place; it is not used, and the mapping topic has all records."""
+    monkeypatch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
+    world = World(tmp_path, [_LEFT_OUT])
+    world.write()
+    world.update()
+    world.start()
+    world.delete()
+    world.update()
+    built = read_manifest(world.index.root)
+    assert built
+    switch(world.index.root, built.model_copy(update={"group": "another"}))
+    (source,) = world.held.sources()
+    world.look(source, 5)
+    world.read()
+    assert translate(world.look(source, 5), target(0), np.array([5])).offsets.tolist() == [5]
+
+
 def _fails(*_: object) -> Path:
     raise OSError(28, "No space left on device")

@@ -67,17 +67,8 @@ class IndexAccess:
         return dict(manifest.offsets) if manifest and manifest.mapping_topic_id == self._topic_id else {}
 
     def doubtful(self) -> set[SourcePartition]:
-        """Source partitions whose mapping records may have been lost behind the newest one in the index.
-
-        If the mapping topic was created anew since, these are all, because the last records of the former topic may
-        never have been read.
-        """
-        if self.reader is None:
-            return set()
-        manifest = self.reader.manifest
-        if manifest.mapping_topic_id != self._topic_id:
-            return set(self.reader.sources())
-        return {SourcePartition(*source) for source in manifest.doubtful}
+        """As `IndexReader.doubtful`."""
+        return self.reader.doubtful(self._topic_id) if self.reader else set()
 
     def refresh(self) -> IndexReader | None:
         """Opens the current version, unless it has read less than the open one: see `_has_read_less`.

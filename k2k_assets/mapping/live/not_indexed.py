@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import closing
+from itertools import chain
 from typing import NamedTuple
 
+from k2k_assets.control.mapping_records import MappingKey, are_concerned
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import TopicFollower
-from k2k_assets.mapping.algebra.in_memory_mapping import Records
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
-from k2k_assets.mapping.live.mapping_messages import MappingMessages
+from k2k_assets.mapping.live.mapping_messages import MappingMessages, RecordsRead
 from k2k_assets.pipeline import Pipeline
 
 
@@ -61,8 +62,8 @@ def mapped_from(
     messages = MappingMessages(pipeline, manifest.source_cluster, others=False)
     reader = pipeline.client_properties("target", "consumer")
     with closing(TopicFollower(topic, target, reader, committed_only=True, starts=starts)) as follower:
-        batches = (messages.read(batch) for batch in follower.catch_up(patience))
-        found = first_mapped(index, index.doubtful(topic.topic_id), batches)
+        readings = chain.from_iterable(map(messages.read, follower.catch_up(patience)))
+        found = first_mapped(index, index.doubtful(topic.topic_id), readings)
         lost = follower.take_lost()
     if lost:
         raise IndexUnusable(
@@ -73,22 +74,24 @@ def mapped_from(
 
 
 def first_mapped(
-    index: IndexReader, doubtful: Collection[SourcePartition], batches: Iterable[Records]
+    index: IndexReader, doubtful: Collection[SourcePartition], readings: Iterable[RecordsRead]
 ) -> dict[SourcePartition, MappedFrom]:
     """From where on records that an index has not read answer in its place, by source partition.
 
     Args:
         index: The index.
         doubtful: Source partitions of which records may have been lost since (`IndexReader.doubtful`).
-        batches: The records, in the order of the mapping topic.
+        readings: The records, in the order of the mapping topic.
     """
     found: dict[SourcePartition, MappedFrom] = {}
-    for batch in batches:
-        for (_, source), placed in batch.items():
-            start = min(each.record.covered_from for each in placed)
-            if before := found.get(source):
-                found[source] = before._replace(start=min(start, before.start))
-            else:
-                goes_on = source not in doubtful or index.is_continued_by(source, placed[0].record)
-                found[source] = MappedFrom(start, after_loss=not goes_on)
+    gone: set[MappingKey | None] = set()
+    for records, passed_over in readings:
+        for (_, source), placed in records.items():
+            first, start = placed[0].record, min(each.record.covered_from for each in placed)
+            before = found.get(source)
+            if before is None:
+                before = MappedFrom(start, source in doubtful and not index.is_continued_by(source, first))
+            after_loss = before.after_loss or are_concerned(first.key(), gone)
+            found[source] = MappedFrom(min(start, before.start), after_loss)
+        gone.update(passed_over)
     return found

@@ -8,7 +8,7 @@ out on purpose are named as such, with the rule.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -32,6 +32,16 @@ class MappingKey(wire.Fields, frozen=True):
     group: str
     topic: str
     partition: int
+
+
+def are_concerned(key: MappingKey, passed_over: Collection[MappingKey | None]) -> bool:
+    """Whether records of a key may be among those that were passed over because they cannot be read.
+
+    Args:
+        key: The key.
+        passed_over: Keys of the records that were passed over; None: one whose key cannot be read either.
+    """
+    return key in passed_over or None in passed_over
 
 
 class MappedPartition(wire.Fields, frozen=True):
@@ -148,9 +158,13 @@ class MappingRecord:
 
     version: ClassVar[int] = VERSION
 
+    def key(self) -> MappingKey:
+        """The record's key."""
+        return wire.fields_of(self, MappingKey)
+
     def key_bytes(self) -> bytes:
         """The record's key: UTF-8 JSON, the same bytes for all records of a source partition."""
-        return wire.encode(wire.fields_of(self, MappingKey))
+        return wire.encode(self.key())
 
     def value_bytes(self) -> bytes:
         """The record's value: UTF-8 JSON."""

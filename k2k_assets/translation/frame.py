@@ -25,11 +25,12 @@ from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
-from k2k_assets.mapping.live.not_indexed import mapped_from
+from k2k_assets.mapping.live.not_indexed import MappedFrom, mapped_from
 from k2k_assets.mapping.live.target_cuts import earliest, told_by_stop
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
@@ -53,7 +54,7 @@ class FrameIndex:
         routes: The routes of the pipeline.
         source_logs: Up to where each source partition is the one that was copied, as far as that is known.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
-        mapped_from: Source offset from which on newer mapping records answer (`not_indexed.mapped_from`).
+        mapped_from: From where on newer mapping records answer (`not_indexed.mapped_from`).
     """
 
     root: IndexRoot
@@ -61,7 +62,7 @@ class FrameIndex:
     routes: Routes
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
-    mapped_from: Mapping[SourcePartition, int] = field(default_factory=dict)
+    mapped_from: Mapping[SourcePartition, MappedFrom] = field(default_factory=dict)
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
@@ -92,7 +93,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
             "nothing, so a column of offsets cannot be translated. Use translate_offsets, translate_checkpoint or "
             "'k2k-tool translate'; they read the mappings of both directions"
         )
-    root, manifest, _ = open_version(found)
+    root, manifest, portions = open_version(found)
     with both_clusters(found, TIMEOUT) as (source, target):
         reachable = answering(source, needed=reverse)
         known = routes(found, manifest.source_cluster, copied_last(manifest), reachable, target)
@@ -100,7 +101,7 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         ends = target.led_offsets(known.target.starts, "latest").offsets
         copied = _copied(found, target, manifest)
         known = known.as_noted(copied.values())
-        anew = mapped_from(found, manifest, target, TIMEOUT)
+        anew = mapped_from(found, IndexReader.of(root, manifest, portions), target, TIMEOUT)
         logs = source_logs(found, reachable, manifest, known, copied)
     cuts = {at: end for tp, end in ends.items() if (at := known.target_partition(*tp))}
     cuts = earliest(cuts, *map(told_by_stop, copied.values()))

@@ -22,11 +22,13 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew, up_to, without_lost, without_overlaid
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.run_tables import end_of_read
 from k2k_assets.mapping.algebra.translate import NO_OFFSET, STATE_LABELS, TranslationState
 from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.index.roots import IndexRoot
+from k2k_assets.mapping.live.not_indexed import MappedFrom
 from k2k_assets.translation.answers import PositionAnswers, before_cut_off, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 
@@ -36,6 +38,7 @@ MOST_RUNS = 8_000_000
 
 # A source position beyond the end of any log: a map from there on has the coverage and the last runs only.
 _BEYOND = 2**62
+_AS_INDEXED = MappedFrom(_BEYOND)
 
 
 def added_fields(reverse: bool) -> list[pa.Field]:
@@ -56,7 +59,7 @@ class IndexMaps:
         root: Directory of the index.
         manifest: Manifest of the version.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
-        mapped_from: Source offset from which on newer mapping records answer (`not_indexed.mapped_from`).
+        mapped_from: From where on newer mapping records answer (`not_indexed.mapped_from`).
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class IndexMaps:
         root: IndexRoot,
         manifest: Manifest,
         cuts: Mapping[Target, int],
-        mapped_from: Mapping[SourcePartition, int],
+        mapped_from: Mapping[SourcePartition, MappedFrom],
     ) -> None:
         self._cuts = cuts
         self._mapped_from = mapped_from
@@ -92,18 +95,24 @@ class IndexMaps:
         return found
 
     def _load(self, source: SourcePartition) -> PartitionMap:
+        found = self._read(source)
+        self._runs += _size(found)
+        while self._kept and self._runs > MOST_RUNS:
+            _, dropped = self._kept.popitem(last=False)
+            self._runs -= _size(dropped)
+        return found
+
+    def _read(self, source: SourcePartition) -> PartitionMap:
+        start, after_loss = self._mapped_from.get(source, _AS_INDEXED)
+        if after_loss:
+            return _without_answers(self._reader.partition_map(source, _BEYOND, _BEYOND), start)
         # As if the index had been built when the copy stood there: what it says of more is void.
-        start = self._mapped_from.get(source, _BEYOND)
         whole = up_to(self._reader.partition_map(source), start)
         noted = self._positions.get((source.topic, source.topic_id, source.partition))
         if noted and source in self._doubtful:
             whole = unless_copied_anew(whole, self._reader.newest(source), noted.generation, noted.position)
         covered, tables = without_overlaid(whole.covered, whole.runs)
         found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
-        self._runs += _size(found)
-        while self._kept and self._runs > MOST_RUNS:
-            _, dropped = self._kept.popitem(last=False)
-            self._runs -= _size(dropped)
         return found.reaching(min(noted.position, start)) if noted else found
 
 
@@ -127,7 +136,7 @@ class FrameTask:
     reverse: bool
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
-    mapped_from: Mapping[SourcePartition, int] = field(default_factory=dict)
+    mapped_from: Mapping[SourcePartition, MappedFrom] = field(default_factory=dict)
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -225,6 +234,21 @@ def _stacked(arrays: list[NDArray[Any]], kind: type) -> NDArray[Any]:
 
 def _chosen(values: pa.Array, which: NDArray[Any]) -> pa.Array:
     return pc.take(values, pa.array(which))
+
+
+def _without_answers(mapping: PartitionMap, start: int) -> PartitionMap:
+    """The map as a running mapper has it after a loss: it tells which target partitions have copies, and no more.
+
+    Args:
+        mapping: The map.
+        start: Source offset from which on newer records answer.
+    """
+    ends = {
+        target: end_of_read(min(table.source_end, start - 1), table.target_end)
+        for target, table in mapping.runs.items()
+        if start
+    }
+    return replace(mapping, covered=(), runs=ends).reaching(start)
 
 
 def _size(mapping: PartitionMap) -> int:

@@ -16,9 +16,12 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Hidden
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.mapping.algebra.in_memory_mapping import Placed
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
 from k2k_assets.mapping.index.manifest import NotedPosition
+from k2k_assets.mapping.live.mapping_messages import RecordsRead
+from k2k_assets.mapping.live.not_indexed import MappedFrom, first_mapped
 from k2k_assets.translation import frame_tasks
 from k2k_assets.translation.answers import nowhere, on_source, on_target
 from k2k_assets.translation.frame_tasks import FrameTask, IndexMaps
@@ -26,6 +29,7 @@ from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing
 from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
+    GROUP,
     LocalIndex,
     folded_at_once,
     histories,
@@ -190,8 +194,57 @@ def test_where_the_copy_was_set_back_the_index_answers_no_further(
     task.manifest = task.manifest.model_copy(update={"positions": [position]})
     there = Standing({"t": "tid"}, {TopicPartition("t", 0): 100}, ends={TopicPartition("t", 0): 200})
     source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
-    task = replace(task, routes=replace(task.routes, target=there), mapped_from={source: start})
+    task = replace(task, routes=replace(task.routes, target=there), mapped_from={source: MappedFrom(start)})
     assert [row[6:] for row in _run(task, [("s", 0, n, "") for n in (0, 3, 6, 9, 12)])] == answers
+
+
+@pytest.mark.parametrize("how", ["expired", "created anew"])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_after_a_loss_the_index_answers_only_if_the_next_record_surely_goes_on(
+    tmp_path: Path, how: str, goes_on: bool
+) -> None:
+    """Lost are a way back to 40 and the copies from there on; the next index forgets all below 150 as well."""
+    index = LocalIndex(unique_root(tmp_path))
+    index.topic.positions = [
+        NotedPosition(topic="s", partition=0, source_topic_id="sid", position=100, records=0, began=0)
+    ]
+    index.topic.write(mapping_record((1, 0), (0, 100), [(0, 0, 100)]))
+    index.update()
+    index.topic.write(mapping_record((2, 0), (40, 150), [(40, 101, 110)]))
+    if how == "expired":
+        index.topic.expire()
+        index.update()
+    else:
+        index.topic.id, index.topic.partitions = "topic-2", [[], []]
+    reader = index.reader()
+    record = mapping_record((1 if goes_on else 3, 9), (150, 180), [(150, 212, 30)])
+    source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+    readings = [RecordsRead({(GROUP, source): [Placed(0, 0, record)]}, ())]
+    found = first_mapped(reader, reader.doubtful(index.topic.id), readings)
+    assert found == {source: MappedFrom(150, after_loss=not goes_on)}
+    start = {TopicPartition("t", 0): 0}
+    routes = replace(ROUTES[True], target=Standing({"t": "tid"}, start, ends={TopicPartition("t", 0): 242}))
+    task = FrameTask(index.root, reader.manifest, routes, reverse=False, mapped_from=found)
+    answers = [row[6:] for row in _run(task, [("s", 0, n, "") for n in (0, 10, 120, 160)])]
+    unknown = (None, "unknown")
+    as_indexed = [(0, "exact"), (10, "exact"), (100, "ahead"), (100, "ahead")]
+    assert answers == (as_indexed if goes_on else [unknown] * 4)
+    back = [row[6:] for row in _run(replace(task, reverse=True), [("t", 0, n, "") for n in (10, 99)])]
+    assert back == ([(10, "exact"), (99, "exact")] if goes_on else [unknown] * 2)
+
+
+def test_behind_a_record_that_was_passed_over_the_index_answers_nothing(tmp_path: Path) -> None:
+    index = LocalIndex(unique_root(tmp_path))
+    index.topic.write(mapping_record((1, 0), (0, 100), [(0, 0, 100)]))
+    index.update()
+    source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+    before, after = mapping_record((1, 1), (100, 120)), mapping_record((1, 3), (130, 140))
+    readings = [
+        RecordsRead({(GROUP, source): [Placed(0, 2, before)]}, {before.key()}),
+        RecordsRead({(GROUP, source): [Placed(0, 6, after)]}, {None}),
+    ]
+    assert first_mapped(index.reader(), (), readings[:1]) == {source: MappedFrom(100)}
+    assert first_mapped(index.reader(), (), readings) == {source: MappedFrom(100, after_loss=True)}
 
 
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

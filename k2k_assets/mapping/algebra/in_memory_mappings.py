@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from k2k_assets.control.mapping_records import MappingKey, are_concerned
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping, NotInMemory, Placed, Records, Tables
@@ -99,6 +100,15 @@ class InMemoryMappings:
         """Marks all mappings as doubtful, because mapping records were deleted before they were read."""
         for _, _, held in self._everything():
             held.is_doubtful = True
+
+    def doubt_some(self, passed_over: Collection[MappingKey | None]) -> None:
+        """Marks mappings as doubtful of which records were passed over, because they cannot be read.
+
+        Args:
+            passed_over: As for `are_concerned`.
+        """
+        for group, source, held in self._everything() if passed_over else ():
+            held.is_doubtful |= are_concerned(MappingKey(group, source.topic, source.partition), passed_over)
 
     def take(self, records: Records) -> None:
         """Adds mapping records.

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from k2k_assets.control.mapping_records import MappingKey
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.index.roots import IndexRoot
 
@@ -18,11 +19,14 @@ class NewSegment:
 
     Attributes:
         portions: Portions of the new segment, at most one for each source partition; columns `portion_table.PORTIONS`.
-        left: Ranges that were not read, because they are too much for one segment.
+        left: Ranges that were not read: they are too much for one segment, or lie behind a record that was passed over.
+        passed_over: Keys of records that cannot be read, and are ignored (`RecordReader.passed_over`). Where `most` was
+            None, they may lie between the records of a portion.
     """
 
     portions: pa.Table
     left: list[OffsetRange]
+    passed_over: frozenset[MappingKey | None] = frozenset()
 
 
 class Jobs(Protocol):

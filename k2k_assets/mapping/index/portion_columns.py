@@ -8,6 +8,7 @@ only their rows become `Portion` objects, all others are passed on as they are. 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from k2k_assets.control.mapping_records import MappingKey
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import portions as algebra
@@ -150,6 +152,25 @@ def in_order(*tables: pa.Table) -> pa.Table:
 def sources_of(rows: pa.Table) -> list[SourcePartition]:
     columns = [rows[name].to_pylist() for name in SOURCE]
     return [SourcePartition(*row) for row in zip(*columns, strict=True)]
+
+
+def concerned(rows: pa.Table, passed_over: Collection[MappingKey | None]) -> frozenset[SourcePartition]:
+    """The source partitions of which mapping records may have been passed over (`NewSegment.passed_over`)."""
+    places = {(key.topic, key.partition) for key in passed_over if key}
+    return frozenset(
+        source for source in sources_of(rows) if None in passed_over or (source.topic, source.partition) in places
+    )
+
+
+def without_coverage(rows: pa.Table, passed_over: Collection[MappingKey | None]) -> pa.Table:
+    """Takes the coverage of portions away between whose records some may have been passed over.
+
+    Their runs tell where copies are, and answer nothing.
+    """
+    if not passed_over:
+        return rows
+    sources = concerned(rows, passed_over)
+    return to_table([replace(p, covered=()) if p.source in sources else p for p in from_table(rows)])
 
 
 def files_of(rows: pa.Table) -> set[tuple[str, str]]:

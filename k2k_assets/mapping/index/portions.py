@@ -159,7 +159,11 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if earlier and portion.source in doubtful and not _goes_on(earlier[-1], portion):
+        if (
+            earlier
+            and portion.source in doubtful
+            and not goes_on(earlier[-1], portion.oldest.generation, portion.start)
+        ):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -177,8 +181,15 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
-def _goes_on(before: Portion, portion: Portion) -> bool:
-    return portion.oldest.generation == before.newest.generation and portion.start >= before.end
+def goes_on(before: Portion, generation: int, start: int) -> bool:
+    """Whether a record surely continues the last portion of its source partition, whatever was lost in between.
+
+    Args:
+        before: The portion.
+        generation: Generation of the record.
+        start: Start of its covered range.
+    """
+    return generation == before.newest.generation and start >= before.end
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

@@ -13,12 +13,21 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange
 from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, by_rule, by_target, covered_ranges, skipped_ranges
+from k2k_assets.mapping.index.portions import (
+    Portion,
+    PortionPiece,
+    by_rule,
+    by_target,
+    covered_ranges,
+    goes_on,
+    skipped_ranges,
+)
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentReader
@@ -70,6 +79,24 @@ class IndexReader:
         """Order of the newest mapping record of a source partition in the index; `NEVER` if there is none."""
         portions = self._portions.of(source)
         return portions[-1].newest if portions else NEVER
+
+    def doubtful(self, mapping_topic_id: str) -> set[SourcePartition]:
+        """Source partitions whose mapping records may have been lost behind the newest one in the index.
+
+        If the mapping topic was created anew since, these are all, because the last records of the former topic may
+        never have been read.
+
+        Args:
+            mapping_topic_id: Present topic id of the mapping topic.
+        """
+        if self.manifest.mapping_topic_id != mapping_topic_id:
+            return set(self.sources())
+        return {SourcePartition(*source) for source in self.manifest.doubtful}
+
+    def is_continued_by(self, source: SourcePartition, record: MappingRecord) -> bool:
+        """Whether a record surely continues what the index has of a source partition, whatever was lost in between."""
+        portions = self._portions.of(source)
+        return not portions or goes_on(portions[-1], record.generation, record.covered_from)
 
     def partition_map(
         self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False

@@ -5,13 +5,15 @@ start, count); a record without targets has one row without runs. There is anoth
 records were left out, whose "target" is `nowhere` and whose runs are the ranges that were left out.
 
 If Arrow's parser fails on a chunk, its records are parsed one by one, so that the error names the record, and an
-ignored record does not take others with it.
+ignored record does not take others with it. Behind an ignored record a reading stops before the next one of its source
+partition: what lies between them is unknown, and a fold would join them.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from k2k_assets.control.foreign_records import foreign_hint
-from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
+from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, are_concerned, parse_key
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import nowhere
 
@@ -65,41 +67,81 @@ _OPTIONAL = ("override", "settings", "dropped")
 _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
-def record_rows(messages: Sequence[Message], group: str, ignore_unreadable: bool) -> pa.RecordBatch:
-    """Parses the records of a group from messages of one partition of the mapping topic, columns `ROWS`.
+@dataclass
+class RecordReader:
+    """Reads the records of a group, from messages of one partition of the mapping topic in their order, as rows.
 
-    Args:
-        messages: The messages.
+    Attributes:
         group: The group; records of other groups are left out unparsed.
-        ignore_unreadable: Whether to leave out records that cannot be parsed (a gap in the coverage), not to fail.
-
-    Raises:
-        ValueError: A record cannot be parsed.
+        ignore_unreadable: Whether to pass over records that cannot be parsed, not to fail.
+        stops: Whether to stop before the next record of the same key, so that a fold ends where one is missing.
+        passed_over: Keys of the records that were passed over; None: of one the key cannot be parsed either.
+        stopped_at: Offset of the record before which it stopped.
     """
-    wanted = [(m, key) for m in messages if (key := _key(m, ignore_unreadable)) and key.group == group]
-    documents = _parsed_at_once([message.value() for message, _ in wanted])
-    if documents is None:
-        wanted, documents = _parsed_one_by_one(wanted, ignore_unreadable)
-    keys = [key for _, key in wanted]
-    of_topic = {
-        "topic": pa.array([key.topic for key in keys], pa.string()),
-        "partition": pa.array([key.partition for key in keys], pa.int32()),
-        "offset": pa.array([message.offset() for message, _ in wanted], pa.int64()),
-    }
-    return _rows(documents, of_topic)
 
+    group: str
+    ignore_unreadable: bool
+    stops: bool = True
+    passed_over: set[MappingKey | None] = field(default_factory=set)
+    stopped_at: int | None = None
 
-def _key(message: Message, ignore_unreadable: bool) -> MappingKey | None:
-    try:
-        return _parse_key(message.key())
-    except ValueError:
-        if ignore_unreadable:
-            return None
-    try:
-        return parse_key(message.key(), _where(message))  # fails again, with an error that names the record
-    except ValueError as error:
-        hint = foreign_hint(message.key(), message.topic(), "offsetMapping.topic")
-        raise ValueError(f"{error}{hint}") from None
+    def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
+        """The records of the next messages, columns `ROWS`.
+
+        Raises:
+            ValueError: A record cannot be parsed.
+        """
+        keyed = ((message, self._key(message)) for message in messages)
+        wanted = [(message, key) for message, key in keyed if key is None or key.group == self.group]
+        whole = [(message, key) for message, key in wanted if key and not self._is_behind_gap(key)]
+        documents = _parsed_at_once([m.value() for m, _ in whole]) if len(whole) == len(wanted) else None
+        if documents is None:
+            whole, documents = self._parsed_one_by_one(wanted)
+        of_topic = {
+            "topic": pa.array([key.topic for _, key in whole], pa.string()),
+            "partition": pa.array([key.partition for _, key in whole], pa.int32()),
+            "offset": pa.array([message.offset() for message, _ in whole], pa.int64()),
+        }
+        return _rows(documents, of_topic)
+
+    def _key(self, message: Message) -> MappingKey | None:
+        try:
+            return _parse_key(message.key())
+        except ValueError:
+            if self.ignore_unreadable:
+                return None
+        try:
+            return parse_key(message.key(), _where(message))  # fails again, with an error that names the record
+        except ValueError as error:
+            hint = foreign_hint(message.key(), message.topic(), "offsetMapping.topic")
+            raise ValueError(f"{error}{hint}") from None
+
+    def _is_behind_gap(self, key: MappingKey) -> bool:
+        return self.stops and are_concerned(key, self.passed_over)
+
+    def _parsed_one_by_one(
+        self, wanted: list[tuple[Message, MappingKey | None]]
+    ) -> tuple[list[tuple[Message, MappingKey]], pa.Table]:
+        kept, tables = [], [_DOCUMENT.empty_table()]
+        for message, key in wanted:
+            table = self._parsed(message)
+            if table is None or key is None:
+                self.passed_over.add(key)
+                continue
+            if self._is_behind_gap(key):
+                self.stopped_at = message.offset()
+                break
+            tables.append(table)
+            kept.append((message, key))
+        return kept, pa.concat_tables(tables)
+
+    def _parsed(self, message: Message) -> pa.Table | None:
+        try:
+            return _parsed(message)
+        except ValueError:
+            if self.ignore_unreadable:
+                return None
+            raise
 
 
 @lru_cache(maxsize=100_000)
@@ -154,21 +196,6 @@ def _complete(table: pa.Table) -> bool:
     right = all(pc.all(pc.equal(pc.list_value_length(lists), size)).as_py() is not False for lists, size in sizes)
     versions = pc.min_max(table["version"]).as_py()
     return right and versions["min"] >= 1 and versions["max"] <= VERSION
-
-
-def _parsed_one_by_one(
-    wanted: list[tuple[Message, MappingKey]], ignore_unreadable: bool
-) -> tuple[list[tuple[Message, MappingKey]], pa.Table]:
-    kept, tables = [], [_DOCUMENT.empty_table()]
-    for message, key in wanted:
-        try:
-            tables.append(_parsed(message))
-        except ValueError:
-            if ignore_unreadable:
-                continue
-            raise
-        kept.append((message, key))
-    return kept, pa.concat_tables(tables)
 
 
 def _parsed(message: Message) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from k2k_assets.control.mapping_records import MappingKey
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.algebra.fold import NEVER
@@ -25,7 +26,7 @@ from k2k_assets.mapping.index.portion_columns import rows_of
 from k2k_assets.mapping.index.portion_table import PORTIONS, complete, from_table, to_row
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.range_frames import ranges_frame, ranges_in
-from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.record_rows import ROWS, RecordReader
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.pipeline import Pipeline
@@ -64,10 +65,12 @@ class SparkJobs:
         sorted_records = records.repartition(*SOURCE).sortWithinPartitions(*SOURCE, *ORDER)
         found = complete(sorted_records.mapInArrow(write, _PORTIONS).toArrow())
         is_progress = pa.compute.equal(found["cluster"], _PROGRESS)
-        reached = {row["partition"]: row["end"] for row in found.filter(is_progress).to_pylist()}
+        progress = found.filter(is_progress).to_pylist()
+        reached = {row["partition"]: row["end"] for row in progress if not row["source_topic_id"]}
         left = [wanted._replace(start=reached[wanted.partition]) for wanted in ranges]
         portions = found.filter(pa.compute.invert(is_progress))
-        return NewSegment(portions, [rest for rest in left if rest.start < rest.end])
+        passed_over = frozenset(_key_of(row, self._group) for row in progress if row["source_topic_id"])
+        return NewSegment(portions, [rest for rest in left if rest.start < rest.end], passed_over)
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
@@ -81,8 +84,10 @@ class SparkJobs:
         return complete(frame.repartition(tasks, *SOURCE).mapInArrow(write, _PORTIONS).toArrow())
 
 
-# Stands for the cluster id in the extra row that tells how far a range of the mapping topic was read.
+# Stands for the cluster id in the extra rows that tell how far a range of the mapping topic was read.
 _PROGRESS = ""
+# Stand for the topic id in those that tell what was passed over: a record of a key, or of one that cannot be read.
+_PASSED_OVER, _ANY_KEY = "passed over", "any key"
 
 
 def _records(
@@ -95,13 +100,16 @@ def _records(
 ) -> DataFrame:
     def read(batches: Iterable[Any]) -> Iterator[Any]:
         for wanted in ranges_in(batches):
-            reached = wanted.end
+            reader, reached = RecordReader(group, ignore_unreadable, stops=most is not None), wanted.end
             with closing(cast("Generator[list[Message]]", read_range(properties, wanted))) as chunks:
                 for chunk, is_full in up_to(chunks, most):
-                    yield record_rows(chunk, group, ignore_unreadable)
+                    yield reader.rows(chunk)
+                    if reader.stopped_at is not None:
+                        reached = reader.stopped_at
+                        break
                     if is_full:
                         reached = chunk[-1].offset() + 1
-            yield _progress_row(wanted, reached)
+            yield _progress_rows(wanted, reached, reader.passed_over)
 
     return ranges_frame(spark, ranges).mapInArrow(read, _ROWS)
 
@@ -129,16 +137,23 @@ def up_to(chunks: Iterable[list[Message]], most: int | None) -> Iterator[tuple[l
         yield chunk, False
 
 
-def _progress_row(wanted: OffsetRange, reached: int) -> pa.RecordBatch:
+def _progress_rows(wanted: OffsetRange, reached: int, passed_over: Iterable[MappingKey | None]) -> pa.RecordBatch:
     blank: dict[str, object] = {f.name: "" if pa.types.is_string(f.type) else 0 for f in ROWS}
-    blank["override"] = False
-    row = {**blank, "cluster": _PROGRESS, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}
-    return pa.RecordBatch.from_pylist([{**row, "runs": b""}], schema=ROWS)
+    blank |= {"cluster": _PROGRESS, "override": False, "runs": b""}
+    rows = [{**blank, "topic": wanted.topic, "partition": wanted.partition, "offset": reached}]
+    for key in passed_over:
+        place = {"topic": key.topic, "partition": key.partition} if key else {}
+        rows.append({**blank, "source_topic_id": _PASSED_OVER if key else _ANY_KEY, **place})
+    return pa.RecordBatch.from_pylist(rows, schema=ROWS)
 
 
 def _progress_portion(row: Mapping[str, Any]) -> Portion:
-    source = SourcePartition(_PROGRESS, row["topic"], "", row["partition"])
+    source = SourcePartition(_PROGRESS, row["topic"], row["source_topic_id"], row["partition"])
     return Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER, 0, 0, 0, ())
+
+
+def _key_of(row: Mapping[str, Any], group: str) -> MappingKey | None:
+    return MappingKey(group, row["topic"], row["partition"]) if row["source_topic_id"] == _PASSED_OVER else None
 
 
 def _batches(portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:

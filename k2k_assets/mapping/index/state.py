@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from k2k_assets.control.mapping_records import MappingKey
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest, Pruned, Segment, new_identity
-from k2k_assets.mapping.index.portion_columns import extended, mapped_of, replaced, runs_of, sources_of
+from k2k_assets.mapping.index.portion_columns import concerned, extended, mapped_of, replaced, runs_of, sources_of
 from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.index.portions import Load
 from k2k_assets.mapping.index.pruning import noted
@@ -50,6 +51,12 @@ class IndexState:
     def doubted(self) -> IndexState:
         """Marks all source partitions as doubtful, because mapping records were deleted before they were read."""
         return replace(self, doubtful=self.doubtful.union(sources_of(self.portions)))
+
+    def doubted_where(self, passed_over: Collection[MappingKey | None]) -> IndexState:
+        """Marks source partitions as doubtful of which mapping records were passed over (`NewSegment.passed_over`)."""
+        if not passed_over:
+            return self
+        return replace(self, doubtful=self.doubtful | concerned(self.portions, passed_over))
 
     def emptied(self) -> IndexState:
         """Makes an empty state, to build the index from the start."""

@@ -36,6 +36,7 @@ from k2k_assets.mapping.index.portion_columns import (
     pruned,
     rows_of,
     runs_of,
+    without_coverage,
 )
 from k2k_assets.mapping.index.portion_table import PORTIONS, read_portions, write_portions
 from k2k_assets.mapping.index.roots import IndexRoot
@@ -187,7 +188,9 @@ class Update:
     ) -> tuple[IndexState, Sequence[OffsetRange]]:
         name = new_name(state.number + 1)
         written = self.jobs.fold(self.root, name, ranges, most)
-        return state.extended(name, written.portions, SegmentReader(self.root).read), written.left
+        portions = without_coverage(written.portions, written.passed_over) if most is None else written.portions
+        state = state.extended(name, portions, SegmentReader(self.root).read)
+        return state.doubted_where(written.passed_over), written.left
 
     def _merged(self, state: IndexState) -> IndexState:
         runs = by_segment(state.portions, rows_of(state.portions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ _REFRESH_SECONDS = 5.0
 # Maps with more runs are read anew each time, instead of kept in memory.
 _MOST_RUNS_KEPT = 200_000
 _UNREADABLE = (IndexReplaced, OSError, pa.ArrowException)
+_LookUp = tuple[SourcePartition, int, int]
 
 
 class IndexAccess:
@@ -51,7 +53,8 @@ class IndexAccess:
         self._identity = (pipeline.group, source_cluster, target_cluster, pipeline.offset_mapping.topic)
         self._kept: dict[SourcePartition, tuple[str, int, int, PartitionMap]] = {}
         self._next_look = 0.0
-        self._unreadable: set[str] = set()
+        # By version: what could not be read of it; None: the current version had read less.
+        self._unreadable: dict[str, _LookUp | None] = {}
         self._is_missed = self._had_reader = False
         self._waited_for = ""
         self.reader: IndexReader | None = None
@@ -64,17 +67,8 @@ class IndexAccess:
         return dict(manifest.offsets) if manifest and manifest.mapping_topic_id == self._topic_id else {}
 
     def doubtful(self) -> set[SourcePartition]:
-        """Source partitions whose mapping records may have been lost behind the newest one in the index.
-
-        If the mapping topic was created anew since, these are all, because the last records of the former topic may
-        never have been read.
-        """
-        if self.reader is None:
-            return set()
-        manifest = self.reader.manifest
-        if manifest.mapping_topic_id != self._topic_id:
-            return set(self.reader.sources())
-        return {SourcePartition(*source) for source in manifest.doubtful}
+        """As `IndexReader.doubtful`."""
+        return self.reader.doubtful(self._topic_id) if self.reader else set()
 
     def refresh(self) -> IndexReader | None:
         """Opens the current version, unless it has read less than the open one: see `_has_read_less`.
@@ -98,9 +92,10 @@ class IndexAccess:
         identity = (manifest.group, manifest.source_cluster, manifest.target_cluster, manifest.mapping_topic)
         if identity != self._identity:
             log.warning("the mapping index of %s is not used: it belongs to %s", self._pipeline.name, identity)
+            self._is_missed |= self.reader is not None
             self.reader = None
             return None
-        if self.reader is None or self.reader.manifest.directory != manifest.directory:
+        if self.reader is None or self.reader.manifest != manifest:
             if self.reader is not None and _has_read_less(manifest, self.reader.manifest):
                 if self._waited_for != manifest.directory:
                     log.info("the mapping index of %s has read less than before: it is waited for", self._pipeline.name)
@@ -116,10 +111,21 @@ class IndexAccess:
         return missed
 
     def has_grown_to(self, read_to: Mapping[int, int]) -> bool:
-        """Whether the index, if there ever was one, has read up to these offsets of the mapping topic by now."""
-        if self._had_reader and time.monotonic() >= self._next_look and not self._is_readable_to(read_to):
-            self.refresh()
+        """Whether the index, if there ever was one, has read up to these offsets of the mapping topic by now.
+
+        What could not be read is tried again: a disk may be full for a moment, or a store not answer.
+        """
+        is_due = self._had_reader and time.monotonic() >= self._next_look
+        if is_due and not self._is_readable_to(read_to) and (reader := self.refresh()):
+            self._try_again(reader)
         return self._is_readable_to(read_to)
+
+    def _try_again(self, reader: IndexReader) -> None:
+        version = reader.manifest.directory
+        with suppress(*_UNREADABLE):
+            if failed := self._unreadable.get(version):
+                reader.partition_map(*failed, self._with_dropped)
+            self._unreadable.pop(version, None)
 
     def _is_readable_to(self, read_to: Mapping[int, int]) -> bool:
         reader = self.reader
@@ -152,7 +158,7 @@ class IndexAccess:
             found = self._read(source, lowest, since, read_to)
         except _UNREADABLE as error:
             log.warning("the mapping index cannot be read, so positions of %s are unknown for now: %s", source, error)
-            self._note_missed()
+            self._note_missed((source, lowest, since))
             return None
         if found is not None and sum(map(len, found.runs.values())) <= _MOST_RUNS_KEPT:
             assert self.reader
@@ -172,10 +178,11 @@ class IndexAccess:
                 return None
             return reader.partition_map(source, lowest, since, self._with_dropped)
 
-    def _note_missed(self) -> None:
+    def _note_missed(self, failed: _LookUp | None = None) -> None:
         assert self.reader
-        self._is_missed |= self.reader.manifest.directory not in self._unreadable
-        self._unreadable.add(self.reader.manifest.directory)
+        version = self.reader.manifest.directory
+        self._is_missed |= version not in self._unreadable
+        self._unreadable[version] = failed or self._unreadable.get(version)
 
     def _reaches(self, source: SourcePartition, since: int, read_to: Mapping[int, int]) -> bool:
         if self.reader is None or not self._has_read(read_to):

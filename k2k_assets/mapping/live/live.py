@@ -30,6 +30,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.kafka.cluster import Cluster, SeenTopics, TopicDescription
 from k2k_assets.kafka.leaders import ranges_where_led
+from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.read_back import ends_of_committed
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Target
@@ -320,7 +321,7 @@ class LiveMappings:
             for batch in self._follower.read_until(ends, patience):
                 self._note_lost()
                 for some in few_at_a_time(batch):
-                    self._held.take(self._messages.read(some))
+                    self._take(some)
         except (LateRecord, NotInMemory) as reason:
             log.info("the mappings are read from the start of %s again: %s", self._topic, reason)
             self._read_anew(patience)
@@ -328,6 +329,11 @@ class LiveMappings:
             self._unreadable = error
             raise
         self._note_lost()
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        for records, passed_over in self._messages.read(messages):
+            self._held.take(records)
+            self._held.doubt_some(passed_over)
 
     def _note_lost(self) -> None:
         for partition, start, end in self._follower.take_lost():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from k2k_assets.control.foreign_records import foreign_hint
-from k2k_assets.control.mapping_records import MappingRecord, parse_key
+from k2k_assets.control.mapping_records import MappingKey, MappingRecord, are_concerned, parse_key
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import Refused
 from k2k_assets.kafka.messages import Message
@@ -21,6 +22,19 @@ log = logging.getLogger("k2k.mapping")
 
 class UnreadableMapping(Refused):
     """A mapping record cannot be read, and must not be passed over."""
+
+
+class RecordsRead(NamedTuple):
+    """Some records, and those that were passed over behind them.
+
+    Attributes:
+        records: The records.
+        passed_over: Keys of the records that cannot be read, which lie behind the others of the same key; None: of one
+            the key cannot be read either.
+    """
+
+    records: Records
+    passed_over: Collection[MappingKey | None]
 
 
 class MappingMessages:
@@ -44,35 +58,48 @@ class MappingMessages:
         self._fail = pipeline.error_handling.on_control_message_deserialization_error == "fail"
         self.records_read = 0
 
-    def read(self, messages: Iterable[Message]) -> Records:
-        """Reads messages as records.
+    def read(self, messages: Iterable[Message]) -> Iterator[RecordsRead]:
+        """Reads messages as records, up to where some were passed over, and then on.
 
         Raises:
             UnreadableMapping: A record cannot be read, and the policy says fail.
         """
         found: Records = defaultdict(list)
+        passed_over: set[MappingKey | None] = set()
         for message in messages:
-            record = self._record(message)
-            if record is not None and record.cluster == self._cluster:
-                source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
-                self.ways.note(source, record)
-                found[record.group, source].append(Placed(message.partition(), message.offset(), record))
-        self.records_read += sum(map(len, found.values()))
-        return found
+            try:
+                record = self._record(message)
+            except ValueError as error:
+                passed_over.add(self._passed_over(message, error))
+                continue
+            if record is None or record.cluster != self._cluster:
+                continue
+            if passed_over and are_concerned(record.key(), passed_over):
+                yield RecordsRead(found, passed_over)
+                found, passed_over = defaultdict(list), set()
+            source = SourcePartition(record.cluster, record.topic, record.source_topic_id, record.partition)
+            self.ways.note(source, record)
+            found[record.group, source].append(Placed(message.partition(), message.offset(), record))
+            self.records_read += 1
+        yield RecordsRead(found, passed_over)
 
     def _record(self, message: Message) -> MappingRecord | None:
+        """The record; None if it is of a pipeline that does not matter."""
         where = f"mapping record at {message.topic()}-{message.partition()}@{message.offset()}"
+        if not self._others and parse_key(message.key(), where).group != self._group:
+            return None
+        return MappingRecord.parse(message.key(), message.value(), where)
+
+    def _passed_over(self, message: Message, error: ValueError) -> MappingKey | None:
+        if self._fail:
+            if hint := foreign_hint(message.key(), message.topic(), "offsetMapping.topic"):
+                raise UnreadableMapping(f"{error}{hint}") from None
+            raise UnreadableMapping(
+                f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
+                "positions before it are unknown then"
+            ) from None
+        log.warning("mapping record ignored: %s", error)
         try:
-            if not self._others and parse_key(message.key(), where).group != self._group:
-                return None
-            return MappingRecord.parse(message.key(), message.value(), where)
-        except ValueError as error:
-            if self._fail:
-                if hint := foreign_hint(message.key(), message.topic(), "offsetMapping.topic"):
-                    raise UnreadableMapping(f"{error}{hint}") from None
-                raise UnreadableMapping(
-                    f"{error}. With errorHandling.onControlMessageDeserializationError: ignore it is passed over: "
-                    "positions before it are unknown then"
-                ) from None
-            log.warning("mapping record ignored: %s", error)
+            return parse_key(message.key())
+        except ValueError:
             return None

@@ -4,32 +4,52 @@
  indexed      0 ........... 100
  not yet                    100 ... 140             as usual: the copy has gone on
  not yet         40 ... 140                         it was set back (`k2k-tool set`): what was mapped from 40 on is void
+ not yet                    ?       150 ... 180     records may be lost, of copies from anywhere on: all is void
 ```
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from contextlib import closing
+from itertools import chain
+from typing import NamedTuple
 
+from k2k_assets.control.mapping_records import MappingKey, are_concerned
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
-from k2k_assets.mapping.live.mapping_messages import MappingMessages
+from k2k_assets.mapping.index import IndexReader, IndexUnusable
+from k2k_assets.mapping.live.mapping_messages import MappingMessages, RecordsRead
 from k2k_assets.pipeline import Pipeline
 
 
-def mapped_from(pipeline: Pipeline, manifest: Manifest, target: Cluster, patience: float) -> dict[SourcePartition, int]:
-    """The lowest source offset that mapping records cover which an index has not read, by source partition.
+class MappedFrom(NamedTuple):
+    """From where on newer mapping records answer for a source partition in place of an index.
+
+    Attributes:
+        start: The lowest source offset that they cover; what the index says from there on is void.
+        after_loss: Whether records may have been lost before them, such as a way back and copies from there on. Then
+            all that the index says is void, and positions below `start` are unknown.
+    """
+
+    start: int
+    after_loss: bool = False
+
+
+def mapped_from(
+    pipeline: Pipeline, index: IndexReader, target: Cluster, patience: float
+) -> dict[SourcePartition, MappedFrom]:
+    """From where on mapping records that an index has not read answer in its place, by source partition.
 
     Args:
         pipeline: The pipeline.
-        manifest: Manifest of the index.
+        index: The index.
         target: The target cluster.
         patience: Give up after so many seconds without a record.
 
     Raises:
-        IndexUnusable: Some of these records are deleted.
+        IndexUnusable: Some of the records that it has not read are deleted.
         ClusterUnreachable: The target does not answer, or a transaction hangs.
         Refused: A record cannot be read, or the topic was cut off.
     """
@@ -37,19 +57,41 @@ def mapped_from(pipeline: Pipeline, manifest: Manifest, target: Cluster, patienc
     topic = target.describe([name]).get(name)
     if topic is None:
         return {}
+    manifest = index.manifest
     starts = manifest.offsets if topic.topic_id == manifest.mapping_topic_id else {}
     messages = MappingMessages(pipeline, manifest.source_cluster, others=False)
-    found: dict[SourcePartition, int] = {}
     reader = pipeline.client_properties("target", "consumer")
     with closing(TopicFollower(topic, target, reader, committed_only=True, starts=starts)) as follower:
-        for batch in follower.catch_up(patience):
-            for (_, source), placed in messages.read(batch).items():
-                start = min(each.record.covered_from for each in placed)
-                found[source] = min(start, found.get(source, start))
+        readings = chain.from_iterable(map(messages.read, follower.catch_up(patience)))
+        found = first_mapped(index, index.doubtful(topic.topic_id), readings)
         lost = follower.take_lost()
     if lost:
         raise IndexUnusable(
             f"{name} has deleted records that the index has not read ({name}-{lost[0][0]} from {lost[0][1]} to "
             f"{lost[0][2] - 1}): what they change is not known. Materialize offset_mappings, which notes what is lost"
         )
+    return found
+
+
+def first_mapped(
+    index: IndexReader, doubtful: Collection[SourcePartition], readings: Iterable[RecordsRead]
+) -> dict[SourcePartition, MappedFrom]:
+    """From where on records that an index has not read answer in its place, by source partition.
+
+    Args:
+        index: The index.
+        doubtful: Source partitions of which records may have been lost since (`IndexReader.doubtful`).
+        readings: The records, in the order of the mapping topic.
+    """
+    found: dict[SourcePartition, MappedFrom] = {}
+    gone: set[MappingKey | None] = set()
+    for records, passed_over in readings:
+        for (_, source), placed in records.items():
+            first, start = placed[0].record, min(each.record.covered_from for each in placed)
+            before = found.get(source)
+            if before is None:
+                before = MappedFrom(start, source in doubtful and not index.is_continued_by(source, first))
+            after_loss = before.after_loss or are_concerned(first.key(), gone)
+            found[source] = MappedFrom(min(start, before.start), after_loss)
+        gone.update(passed_over)
     return found

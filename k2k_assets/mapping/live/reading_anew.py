@@ -15,7 +15,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from k2k_assets.control.mapping_records import MappingRecord
+from k2k_assets.control.mapping_records import MappingKey, MappingRecord, are_concerned
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import LateRecord
 from k2k_assets.mapping.algebra.in_memory_mapping import Placed
@@ -59,6 +59,7 @@ class ReadingAnew:
         self._out_of_order = frozenset(out_of_order)
         self._aside: dict[Owned, SetAside] = {}
         self._late: set[Owned] = set()
+        self._passed_over: set[MappingKey | None] = set()
 
     def take(self, batch: Sequence[Message]) -> None:
         """Takes in the next messages.
@@ -67,8 +68,11 @@ class ReadingAnew:
             Refused: A message cannot be read.
         """
         for some in few_at_a_time(batch):
-            for owned, placed in self._messages.read(some).items():
-                self._take(owned, placed)
+            for records, passed_over in self._messages.read(some):
+                for owned, placed in records.items():
+                    self._take(owned, placed)
+                self._held.doubt_some(passed_over)
+                self._passed_over.update(passed_over)
 
     def _take(self, owned: Owned, placed: Sequence[Placed]) -> None:
         if owned in self._out_of_order:
@@ -88,8 +92,17 @@ class ReadingAnew:
         while self._aside and not self._late:
             owned, aside = self._aside.popitem()
             for placed in aside.in_order():
-                self._held.add(*owned, placed)
+                self._add(owned, placed)
         return self._late
+
+    def _add(self, owned: Owned, placed: Sequence[Placed]) -> None:
+        key = placed[0].record.key()
+        if not are_concerned(key, self._passed_over):
+            self._held.add(*owned, placed)
+            return
+        for each in placed:  # between which of them those belong that were passed over is not known
+            self._held.doubt_some([key])
+            self._held.add(*owned, [each])
 
 
 class SetAside:

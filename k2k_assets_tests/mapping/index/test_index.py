@@ -151,6 +151,23 @@ def test_an_unreadable_record_fails_the_build_with_its_place(spark: SparkSession
     assert read_manifest(Path(copy.pipeline.index.path or "")) is None
 
 
+def test_below_a_record_that_was_passed_over_nothing_is_covered(
+    spark: SparkSession, copy: HandCopy, topic: str
+) -> None:
+    """It may have been a way back; another partition is as it was."""
+    policy = copy.pipeline.error_handling.model_copy(update={"on_control_message_deserialization_error": "ignore"})
+    pipeline = copy.pipeline.model_copy(update={"error_handling": policy})
+    key = copy.mapping(topic, (0, 100), [(0, 100, 100)]).key_bytes()
+    copy.mapping(topic, (0, 10), [(0, 0, 10)], partition=1)
+    copy.write(copy.pipeline.offset_mapping.topic, key, b"not json")
+    copy.mapping(topic, (150, 180), [(150, 300, 30)], generation=9)
+    index = update_index(spark, pipeline, copy.source, copy.target)
+    assert _covered(spark, index) == [(0, 150, 180), (1, 0, 10)]
+    copy.write(copy.pipeline.offset_mapping.topic, b"not json", b"not json")
+    index = update_index(spark, pipeline, copy.source, copy.target)
+    assert [(name, number) for _, name, _, number in index.manifest.doubtful] == [(topic, 0), (topic, 1)]
+
+
 def test_no_index_and_anothers_index_are_named(spark: SparkSession, copy: HandCopy, topic: str) -> None:
     with pytest.raises(IndexUnusable, match="materialize offset_mappings first"):
         MappingIndex.open(copy.pipeline)

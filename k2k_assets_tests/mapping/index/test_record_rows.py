@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord, parse_key
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.index import record_rows as module
-from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.record_rows import ROWS, RecordReader
 from k2k_assets_tests.support.memory.mapping_topic import GROUP, FakeMessage, mapping_record
 from k2k_assets_tests.support.suite.properties import examples
 
@@ -65,7 +65,7 @@ def _rows_of(record: MappingRecord, offset: int) -> list[tuple[Any, ...]]:
 
 
 def _read(messages: list[Any], ignore: bool = False) -> list[tuple[Any, ...]]:
-    batch = record_rows(messages, GROUP, ignore)
+    batch = RecordReader(GROUP, ignore, stops=False).rows(messages)
     assert batch.schema == ROWS
     batch.validate(full=True)
     names = "cluster topic source_topic_id partition generation sequence offset time covered_from covered_to"
@@ -123,6 +123,28 @@ def test_an_unreadable_record_is_named_or_left_out_alone(key: bytes | None, valu
     assert _read(messages, ignore=True) == [*_rows_of(GOOD, 0), *_rows_of(GOOD, 9)]
 
 
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize(
+    ("key", "stopped_at"),
+    [(GOOD.key_bytes(), 6), (b"", 5), (mapping_record((1, 2), (0, 5), partition=3).key_bytes(), None)],
+)
+def test_it_stops_before_the_next_record_of_what_was_passed_over(
+    key: bytes, stopped_at: int | None, in_chunks: bool
+) -> None:
+    """So that a fold does not join what lies on both sides."""
+    other = mapping_record((1, 2), (0, 5), partition=7)
+    messages: list[Any] = [_of(GOOD, 0), _message(1, key, b"{"), _message(2, key, None), _of(other, 5), _of(GOOD, 6)]
+    reader = RecordReader(GROUP, ignore_unreadable=True)
+    read: list[int] = []
+    for chunk in [[message] for message in messages] if in_chunks else [messages]:
+        read += reader.rows(chunk)["offset"].to_pylist()
+        if reader.stopped_at is not None:
+            break
+    assert reader.stopped_at == stopped_at
+    assert sorted(read) == [offset for offset in (0, 5, 6) if stopped_at is None or offset < stopped_at]
+    assert reader.passed_over == {parse_key(key) if key else None}
+
+
 def test_an_unreadable_record_of_another_group_is_none_of_our_business() -> None:
     other = mapping_record((1, 2), (0, 5), group="another")
     assert _read([_message(1, other.key_bytes(), b"not json"), _of(GOOD, 3)]) == _rows_of(GOOD, 3)
@@ -143,5 +165,5 @@ def test_a_range_that_was_skipped_by_hand_is_marked(one_by_one: bool) -> None:
     messages: list[Any] = [_of(plain), _of(skipped, 1)]
     if one_by_one:
         messages.append(_message(2, plain.key_bytes(), b"{"))
-    rows = record_rows(messages, GROUP, ignore_unreadable=True)
+    rows = RecordReader(GROUP, ignore_unreadable=True).rows(messages)
     assert rows["override"].to_pylist() == [False, True]

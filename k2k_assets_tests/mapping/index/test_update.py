@@ -387,6 +387,33 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(
         index.topic.write(record)
         if data.draw(st.booleans()):
             index.update()
+    _ensure_right_or_unknown(index, records, data)
+
+
+@examples(40)
+@given(records=histories(partitions=1), data=st.data())
+def test_after_a_record_that_was_passed_over_it_answers_as_the_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, records: list[MappingRecord], data: st.DataObject
+) -> None:
+    """Some records cannot be read, and are ignored; the next ones can."""
+    index = LocalIndex(unique_root(tmp_path_factory.getbasetemp()), ignore_unreadable=True)
+    records = in_generations(records)
+    first = data.draw(st.integers(0, max(0, len(records) - 2)))
+    after = data.draw(st.integers(first + 1, max(first + 1, len(records) - 1)))
+    has_key, at_once = data.draw(st.booleans()), data.draw(st.booleans())
+    for number, record in enumerate(records):
+        is_corrupt = first <= number < after
+        key = record.key_bytes() if has_key or not is_corrupt else None
+        index.topic.write_raw(key, b"{" if is_corrupt else record.value_bytes())
+        if not at_once and data.draw(st.booleans()):
+            index.update()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(update, "MOST_BYTES", data.draw(st.sampled_from([1, 10**6, None])))
+        index.update()
+    _ensure_right_or_unknown(index, records, data)
+
+
+def _ensure_right_or_unknown(index: LocalIndex, records: list[MappingRecord], data: st.DataObject) -> None:
     doubtful = index.update().doubtful
     targets = [target(partition) for partition in range(3)]
     for source, known in index.maps().items():
@@ -404,6 +431,46 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(
                 told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
                 assert answer.offsets[told].tolist() == right.offsets[told].tolist()
             assert_none_skipped_back(wanted, found, targets, data)
+
+
+@pytest.mark.parametrize("key", [mapping_record((1, 0), (0, 1)).key_bytes(), b""])
+@pytest.mark.parametrize("when", ["at once", "an update later"])
+def test_what_was_passed_over_may_have_cancelled_all_below_the_next_record(
+    index: LocalIndex, when: str, key: bytes
+) -> None:
+    """A way back to 40, and the copies from there on. What goes on, and another partition, are as they were."""
+    index.ignore_unreadable = True
+    topic = index.topic
+    topic.write(mapping_record((1, 0), (0, 90), [(0, 0, 90)]), mapping_record((1, 1), (0, 10), partition=1))
+    topic.write_raw(mapping_record((1, 2), (90, 95)).key_bytes(), b"{")
+    topic.write(mapping_record((1, 3), (95, 100), [(95, 95, 5)]))
+    topic.write_raw(key, b"{")
+    if when == "an update later":
+        assert index.update().doubtful
+        assert [[tuple(each) for each in known.covered] for known in index.maps().values()] == [
+            [(0, 90), (95, 100)],
+            [(0, 10)],
+        ]
+    topic.write(mapping_record((3, 0), (150, 180), [(150, 212, 30)]))
+    manifest = index.update()
+    first, other = index.maps().values()
+    assert [tuple(each) for each in first.covered] == [(150, 180)]
+    assert [tuple(each) for each in other.covered] == [(0, 10)]
+    assert [source[3] for source in manifest.doubtful] == ([] if key else [1])
+
+
+def test_a_late_record_beside_one_that_was_passed_over_leaves_nothing_to_answer(index: LocalIndex) -> None:
+    """All is read in one round then, and sorted: what lies before the unreadable one is not known."""
+    index.ignore_unreadable = True
+    index.topic.write(mapping_record((2, 0), (4, 6), [(4, 50, 2)]))
+    index.update()
+    index.topic.write(mapping_record((1, 0), (0, 4), [(0, 0, 4)]), mapping_record((1, 1), (0, 10), partition=1))
+    index.topic.write_raw(mapping_record((1, 0), (0, 4)).key_bytes(), b"{")
+    manifest = index.update()
+    first, other = index.maps().values()
+    assert not first.covered
+    assert [tuple(each) for each in other.covered] == [(0, 10)]
+    assert [source[3] for source in manifest.doubtful] == [0]
 
 
 def test_a_late_record_is_not_worth_what_the_topic_has_lost(index: LocalIndex) -> None:

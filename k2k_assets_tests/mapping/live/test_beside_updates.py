@@ -293,3 +293,60 @@ def test_an_index_that_has_read_less_than_before_answers_nothing_of_what_was_set
     world.read()
     assert found() == ([16], [TranslationState.EXACT])
     assert not world.held.read_anew_to, "it goes on behind the index"
+
+
+@pytest.mark.parametrize("is_seen_anew", [False, True], ids=["as it was", "with newer positions"])
+def test_a_version_that_could_not_be_read_for_a_moment_is_gone_back_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_seen_anew: bool
+) -> None:
+    """Nothing new is copied, so no other version comes, and the mapping topic has deleted the records."""
+    monkeypatch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
+    world = World(tmp_path, [_LEFT_OUT])
+    world.index.retention = None
+    world.write()
+    world.update()
+    world.start()
+    world.read()
+    world.index.topic.expire()
+    if is_seen_anew:
+        world.index.topic.write(mapping_record((1, 2), (10, 20), [(10, 10, 10)]))
+        world.read()
+        world.index.topic.expire()
+        world.update()
+    (source,) = world.held.sources()
+
+    def found() -> int:
+        return int(translate(world.look(source, 5), target(0), np.array([5])).offsets[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_files, "fetched", _fails)
+        assert found() == -1
+        world.read()
+        world.read()
+        assert found() == -1
+    world.read()
+    assert found() == 5
+
+
+def test_an_index_of_another_pipeline_takes_nothing_from_what_the_topic_still_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has built it in the same place; it is not used, and the mapping topic has all records."""
+    monkeypatch.setattr("k2k_assets.mapping.live.index_access._REFRESH_SECONDS", 0.0)
+    world = World(tmp_path, [_LEFT_OUT])
+    world.write()
+    world.update()
+    world.start()
+    world.delete()
+    world.update()
+    built = read_manifest(world.index.root)
+    assert built
+    switch(world.index.root, built.model_copy(update={"group": "another"}))
+    (source,) = world.held.sources()
+    world.look(source, 5)
+    world.read()
+    assert translate(world.look(source, 5), target(0), np.array([5])).offsets.tolist() == [5]
+
+
+def _fails(*_: object) -> Path:
+    raise OSError(28, "No space left on device")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
+from k2k_assets.mapping.index import IndexReader, IndexUnusable
+from k2k_assets.mapping.index.manifest import Manifest
+from k2k_assets.mapping.index.portion_table import PORTIONS
 from k2k_assets.mapping.live.not_indexed import mapped_from
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import delete_records, end_offsets, unique
@@ -42,8 +44,12 @@ def _indexed(copy: HandCopy) -> Manifest:
 
 
 def _not_indexed(copy: HandCopy, manifest: Manifest) -> dict[TopicPartition, int]:
-    found = mapped_from(copy.pipeline, manifest, copy.target, 10)
-    return {TopicPartition(source.topic, source.partition): start for source, start in found.items()}
+    found = mapped_from(copy.pipeline, _reader(manifest), copy.target, 10)
+    return {TopicPartition(source.topic, source.partition): start for source, (start, _) in found.items()}
+
+
+def _reader(manifest: Manifest) -> IndexReader:
+    return IndexReader.of(Path("no files"), manifest, PORTIONS.empty_table())
 
 
 def test_what_is_set_back_and_copied_again_answers_from_there_on(copied: HandCopy, topic: str) -> None:
@@ -68,4 +74,4 @@ def test_what_is_deleted_before_the_index_has_read_it_may_have_said_anything(cop
     name = copied.pipeline.offset_mapping.topic
     delete_records(copied.target.servers, name, 0, end_offsets(copied.target.servers, name)[0])
     with pytest.raises(IndexUnusable, match="has deleted records that the index has not read"):
-        mapped_from(copied.pipeline, manifest, copied.target, 10)
+        mapped_from(copied.pipeline, _reader(manifest), copied.target, 10)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,8 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.mapping.algebra.in_memory_mapping import Records
 from k2k_assets.mapping.algebra.in_memory_mappings import InMemoryMappings
-from k2k_assets.mapping.algebra.partition_map import SourcePartition
+from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
+from k2k_assets.mapping.algebra.translate import TranslationState, translate
 from k2k_assets.mapping.live import reading_anew
 from k2k_assets.mapping.live.mapping_messages import MappingMessages
 from k2k_assets.mapping.live.reading_anew import Owned, ReadingAnew, few_at_a_time
@@ -29,17 +31,19 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     MappingTopic,
     folded_at_once,
     histories,
+    in_generations,
     mapping_record,
 )
+from k2k_assets_tests.support.memory.offset_model import target
 from k2k_assets_tests.support.memory.traced import in_a_fork
 from k2k_assets_tests.support.suite.properties import examples
 
 RUN_BYTES = 3 * 8
 
 
-def messages_of(group: str = GROUP) -> MappingMessages:
-    policy = SimpleNamespace(on_control_message_deserialization_error="fail")
-    pipeline: Any = SimpleNamespace(group=group, error_handling=policy)
+def messages_of(group: str = GROUP, policy: str = "fail") -> MappingMessages:
+    errors = SimpleNamespace(on_control_message_deserialization_error=policy)
+    pipeline: Any = SimpleNamespace(group=group, error_handling=errors)
     return MappingMessages(pipeline, CLUSTERS[0], others=True)
 
 
@@ -64,8 +68,9 @@ def at_once(held: InMemoryMappings, topic: Sequence[Sequence[Any]], ends: dict[i
     """The model: all records together."""
     everything: Records = defaultdict(list)
     for batch in topic:
-        for key, records in messages_of(group).read(batch).items():
-            everything[key] += records
+        for records, _ in messages_of(group).read(batch):
+            for key, placed in records.items():
+                everything[key] += placed
     held.begin_anew(ends)
     held.take(everything)
 
@@ -121,6 +126,38 @@ def test_it_is_what_all_records_say_at_once(
         for source, known in model.items():
             covered, tables = found.alone(source)
             assert (covered, tables) == (known.covered, known.runs)
+
+
+@examples(150)
+@given(histories(partitions=1), st.booleans(), st.data())
+def test_after_a_record_that_was_passed_over_it_answers_as_the_whole_or_not_at_all(
+    records: list[MappingRecord], is_set_aside: bool, data: st.DataObject
+) -> None:
+    """Some records cannot be read, and are ignored; the next ones can."""
+    records = in_generations(records)
+    first = data.draw(st.integers(0, len(records)))
+    after = data.draw(st.integers(first, len(records)))
+    topic = MappingTopic()
+    for number, record in enumerate(records):
+        is_corrupt = first <= number < after
+        key = None if is_corrupt and data.draw(st.booleans()) else record.key_bytes()
+        topic.write_raw(key, b"{" if is_corrupt else record.value_bytes())
+    if after == len(records):
+        return  # nothing that was read tells of the loss
+    held = InMemoryMappings(GROUP, mark_every=1)
+    held.begin_anew({})
+    source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+    reading = ReadingAnew(held, messages_of(policy="ignore"), [(GROUP, source)] if is_set_aside else ())
+    batch: list[Any] = topic.partitions[0]
+    reading.take(batch)
+    assert not reading.finish()
+    whole = folded_at_once(records)[source]
+    found = PartitionMap(source, 0, *held.alone(source)).reaching(records[-1].covered_to)
+    wanted = replace(whole, began=0).reaching(records[-1].covered_to)
+    for to in (target(partition) for partition in range(3)):
+        right, answer = (translate(each, to, np.arange(40), 0) for each in (wanted, found))
+        told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
+        assert answer.offsets[told].tolist() == right.offsets[told].tolist()
 
 
 def _record(number: int, start: int, partition: int = 0) -> MappingRecord:

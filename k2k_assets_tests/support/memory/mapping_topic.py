@@ -11,7 +11,7 @@ from typing import cast
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingRecord
+from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingKey, MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.runs import Run, merge
 from k2k_assets.kafka.messages import Message
@@ -24,7 +24,7 @@ from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosi
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
 from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.read import IndexReader
-from k2k_assets.mapping.index.record_rows import ROWS, record_rows
+from k2k_assets.mapping.index.record_rows import ROWS, RecordReader
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
@@ -114,26 +114,31 @@ class LocalJobs:
 
     topic: MappingTopic
     tasks: int = 2
+    ignore_unreadable: bool = False
 
     def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         batches, left = [], []
+        passed_over: set[MappingKey | None] = set()
         for wanted in ranges:
             messages = self.topic.read(wanted)
+            reader, reached = RecordReader(GROUP, self.ignore_unreadable, stops=most is not None), wanted.end
             size = 0
             for number, message in enumerate(messages):
                 size += len(message.value() or b"")
                 if most is not None and size >= most:
-                    left.append(wanted._replace(start=message.offset() + 1))
+                    reached = message.offset() + 1
                     messages = messages[: number + 1]
                     break
-            batches.append(record_rows(cast("list[Message]", messages), GROUP, ignore_unreadable=False))
+            batches.append(reader.rows(cast("list[Message]", messages)))
+            left.append(wanted._replace(start=reached if reader.stopped_at is None else reader.stopped_at))
+            passed_over |= reader.passed_over
         rows = pa.Table.from_batches(batches, schema=ROWS)
         rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
         portions: list[Portion] = []
         for task in range(self.tasks):
             mine = rows.filter(pa.array([p % self.tasks == task for p in rows["partition"].to_pylist()], pa.bool_()))
             portions += fold_rows(root, segment, mine)
-        return NewSegment(to_table(portions), [rest for rest in left if rest.start < rest.end])
+        return NewSegment(to_table(portions), [rest for rest in left if rest.start < rest.end], frozenset(passed_over))
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         merged: list[Portion] = []
@@ -157,6 +162,7 @@ class LocalIndex:
     topic: MappingTopic = field(default_factory=MappingTopic)
     retention: int | None = None
     now: int = 0
+    ignore_unreadable: bool = False
 
     @property
     def folder(self) -> Path:
@@ -164,7 +170,7 @@ class LocalIndex:
         return local(self.root)
 
     def update(self) -> Manifest:
-        jobs = LocalJobs(self.topic)
+        jobs = LocalJobs(self.topic, ignore_unreadable=self.ignore_unreadable)
         update = Update(self.root, "p", GROUP, TOPIC, self.retention, jobs, self.topic.find_unread, lambda: self.now)
         return update.run(read_manifest(self.root))
 

@@ -262,6 +262,14 @@ def test_what_a_copy_at_least_once_may_have_left_stays_noted(tmp_path: Path, rep
     assert record.at_least_once == repeats
 
 
+@pytest.mark.parametrize("now", ["t-t", "t-new"])
+def test_that_it_was_copied_at_least_once_stays_noted_in_its_target_topic(tmp_path: Path, now: str) -> None:
+    copied = plans.commit_record(P0, 100, began=50, was_at_least_once=True)
+    one = decide_override(facts(record=copied, target_topic_id=now, target_end=5), 50, request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert record.was_at_least_once == (now == "t-t")
+
+
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:
     one = decide_override(facts(), "current", request(foreign_records=True))
     record, mapping = records(tmp_path, one, foreign_records=True)

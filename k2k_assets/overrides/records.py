@@ -63,7 +63,7 @@ def commit_record(
         source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
-        at_least_once=record is not None and record.at_least_once,
+        at_least_once=_at_least_once(facts, pipeline),
         was_at_least_once=of_target is not None and of_target.was_at_least_once,
         overridden=Overridden(
             by=request.by,
@@ -74,6 +74,13 @@ def commit_record(
             stopped=_stopped(facts),
         ),
     )
+
+
+def _at_least_once(facts: PartitionFacts, pipeline: Pipeline) -> bool:
+    """Whether copies may lie on the target that are not mapped yet; the file tells where no record can be read."""
+    if facts.unreadable:
+        return not pipeline.features.exactly_once
+    return facts.record is not None and facts.record.at_least_once
 
 
 def _source_was_cut(override: Override) -> bool:

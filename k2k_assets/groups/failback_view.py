@@ -183,7 +183,7 @@ def _pipe(mappings: FollowedMappings) -> Pipe:
 def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: Pipeline, target: Cluster) -> Pipe:
     """The mappings of the pipeline back, as far as the target's logs are those that it has copied.
 
-    Without its file its mapping records tell the delivery mode.
+    Without its file its control records tell the delivery mode.
     """
     pipe = _pipe(mappings)
     logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
@@ -194,7 +194,9 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
     if reverse:
         at_least_once = mappings.at_least_once()
     else:
-        at_least_once = {tp for tp, s in mappings.mapped.items() if not is_exactly_once(mappings.ways_of(s))}
+        newest = mappings.committed()
+        ways = {tp: mappings.ways_of(source) for tp, source in mappings.mapped.items()}
+        at_least_once = {tp for tp, noted in ways.items() if not is_exactly_once(noted, newest.get(tp))}
     # Read after the cut: so unmapped copies on the source are of records below these ends.
     known = target.led_offsets(at_least_once, "latest").offsets if at_least_once else {}
     ends = {tp: known.get(tp, _FAR) for tp in at_least_once}

@@ -78,6 +78,7 @@ class _Value(wire.Value, frozen=True):
     marker: tuple[str, str, str] | None = None
     marker_changed: bool = False
     at_least_once: bool = False
+    was_at_least_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,8 @@ class CommitRecord:
         at_least_once: Whether its writer copies at least once: copies may lie on the target that no mapping record
             answers for yet. It is committed before the first such copy. False in records of releases that did not note
             it.
+        was_at_least_once: Whether its writer copies exactly once, behind copies at least once in the target topic: some
+            of those may be there twice, and no mapping record will ever answer for them. False likewise.
     """
 
     group: str
@@ -181,6 +184,7 @@ class CommitRecord:
     marker: Marker | None = None
     marker_changed: bool = False
     at_least_once: bool = False
+    was_at_least_once: bool = False
     version: ClassVar[int] = VERSION
 
     @property
@@ -211,6 +215,11 @@ class CommitRecord:
             and before.position not in (None, self.position)
         )
         return self.position != self.began or went_back
+
+    @property
+    def has_copies_at_least_once(self) -> bool:
+        """Whether copies at least once may lie in the target topic, whoever copies now."""
+        return self.at_least_once or self.was_at_least_once
 
     @property
     def is_source_cut(self) -> bool:

@@ -64,11 +64,14 @@ class Pipe:
         map_of: Returns the map of a partition in `copied.positions`.
         routing: Routing of the pipeline.
         copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
+        at_least_once: Partitions that are copied at least once, or were: some copies may lie there twice, and no
+            mapping record answers for them.
     """
 
     map_of: WholeMapOf
     routing: Routing
     copied: CopiedAtCut
+    at_least_once: Collection[TopicPartition] = ()
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition with today's topic id."""
@@ -346,7 +349,7 @@ class _Planner:
             return NO_OFFSET, TranslationState.UNKNOWN, 0
         mapping, other = self.pipe.map_of(source), reverse.map_of(target)
         end = reverse.copied.source_ends.get(target)
-        log = LogHere(here.start, here.end, end, source in self.pipe.copied.source_ends)
+        log = LogHere(here.start, here.end, end, source in self.pipe.at_least_once)
         sides = mapping, self.pipe.target(target), other, reverse.target(source)
         unread = first_unread_back(*sides, np.array([position]), log)
         return int(unread.offsets[0]), TranslationState(int(unread.states[0])), int(unread.again[0])
@@ -373,8 +376,8 @@ class _Planner:
         }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        if source not in self.pipe.copied.source_ends or self.reverse:
-            return False  # exactly once: all readable records are mapped; both ways: the state says it
+        if source not in self.pipe.at_least_once or self.reverse:
+            return False  # always exactly once: all readable records are mapped; both ways: the state says it
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)

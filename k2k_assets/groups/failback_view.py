@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def failback_plans(
         # Read before the cuts, so that all records that the groups have read lie below the cuts.
         on_target = _settled(fetch_offsets(target, names), target)
         on_source = _settled(fetch_offsets(source, on_target.groups), source)
-        pipe = _pipe(forth, dict.fromkeys(forth.at_least_once(), _FAR))
+        pipe = _pipe(forth)
         starts, ends, offline = ranges_where_led(source, pipe.copied.positions, "latest")
         for partition, why in offline.items():
             log.warning("%s is left as it is: %s", partition, why)
@@ -173,22 +173,19 @@ def _reverse_mappings(reverse: Pipeline, source: Cluster, target: Cluster, patie
     )
 
 
-def _pipe(mappings: FollowedMappings, ends: Mapping[TopicPartition, int]) -> Pipe:
-    """A pipeline's mappings at a cut taken now.
-
-    Args:
-        mappings: The mappings.
-        ends: As `CopiedAtCut.source_ends`.
-    """
-    return Pipe(mappings.map_of, mappings.routing, replace(mappings.cut(), source_ends=ends))
+def _pipe(mappings: FollowedMappings) -> Pipe:
+    """A pipeline's mappings at a cut taken now."""
+    copied = mappings.cut()
+    # Known by the cut: who copies at least once says so before the first copy.
+    return Pipe(mappings.map_of, mappings.routing, copied, mappings.with_copies_at_least_once())
 
 
 def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: Pipeline, target: Cluster) -> Pipe:
     """The mappings of the pipeline back, as far as the target's logs are those that it has copied.
 
-    Without its file its mapping records tell the delivery mode.
+    Without its file its control records tell the delivery mode.
     """
-    pipe = _pipe(mappings, {})
+    pipe = _pipe(mappings)
     logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
 
     def map_of(partition: TopicPartition) -> PartitionMap:
@@ -197,7 +194,9 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
     if reverse:
         at_least_once = mappings.at_least_once()
     else:
-        at_least_once = {tp for tp, s in mappings.mapped.items() if not is_exactly_once(mappings.ways_of(s))}
+        newest = mappings.committed()
+        ways = {tp: mappings.ways_of(source) for tp, source in mappings.mapped.items()}
+        at_least_once = {tp for tp, noted in ways.items() if not is_exactly_once(noted, newest.get(tp))}
     # Read after the cut: so unmapped copies on the source are of records below these ends.
     known = target.led_offsets(at_least_once, "latest").offsets if at_least_once else {}
     ends = {tp: known.get(tp, _FAR) for tp in at_least_once}

@@ -163,6 +163,11 @@ class FollowedMappings:
             return set(self.mapped)
         return {tp for tp, record in self.committed().items() if record.at_least_once}
 
+    def with_copies_at_least_once(self) -> set[TopicPartition]:
+        """The source partitions in `mapped` that are copied at least once, or were, into the present target topic."""
+        noted = {tp for tp, record in self.committed().items() if record.was_at_least_once}
+        return noted | self.at_least_once()
+
     @property
     def records_read(self) -> int:
         """Number of mapping records read so far."""

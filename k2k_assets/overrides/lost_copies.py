@@ -81,9 +81,7 @@ def _before_attempts(
     facts: Mapping[TopicPartition, PartitionFacts],
     cuts: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The cuts, before what was tried behind them and aborted; it is copied in transactions, else nobody can tell."""
-    if not pipeline.features.exactly_once:
-        return dict(cuts)
+    """The cuts, before what was tried behind them and aborted. What was tried outside transactions counts as copies."""
     places = {source: TopicPartition(facts[source].target_topic, source.partition) for source in cuts}
     properties = pipeline.client_properties("target", "consumer")
     ends = ends_of_committed(target, properties, {places[source]: cut for source, cut in cuts.items()})

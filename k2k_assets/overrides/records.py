@@ -34,6 +34,7 @@ def commit_record(
     facts, record = override.facts, override.facts.record
     assert facts.target_topic_id is not None
     known = record if override.stays else None
+    of_target = record if record and record.target_topic_id == facts.target_topic_id else None
     return CommitRecord(
         group=pipeline.group,
         cluster=cluster,
@@ -61,12 +62,9 @@ def commit_record(
         producer=record.producer if record else None,
         source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
-        marker_changed=(
-            record is not None
-            and record.target_topic_id == facts.target_topic_id
-            and record.has_others_than(pipeline.marker, marked_always)
-        ),
-        at_least_once=record is not None and record.at_least_once,
+        marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
+        at_least_once=_at_least_once(facts, pipeline),
+        was_at_least_once=of_target is not None and of_target.was_at_least_once,
         overridden=Overridden(
             by=request.by,
             why=request.why,
@@ -76,6 +74,13 @@ def commit_record(
             stopped=_stopped(facts),
         ),
     )
+
+
+def _at_least_once(facts: PartitionFacts, pipeline: Pipeline) -> bool:
+    """Whether copies may lie on the target that are not mapped yet; the file tells where no record can be read."""
+    if facts.unreadable:
+        return not pipeline.features.exactly_once
+    return facts.record is not None and facts.record.at_least_once
 
 
 def _source_was_cut(override: Override) -> bool:

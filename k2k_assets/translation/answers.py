@@ -175,7 +175,7 @@ def both_ways_back(
         unread = unproven(len(positions))
         if start is not None and end is not None and routes.is_alone(place.topic):
             sides = mapping, target, positions, (start, end), target_end
-            unread = other_way.first_unread_back(*sides, repeats=place.topic in routes.at_least_once)
+            unread = other_way.first_unread_back(*sides, repeats=routes.has_copies_at_least_once(place.topic))
         found = _clamped(place, Translated(unread.offsets, unread.states), routes.source)
         answers.append(found._replace(again=unread.again))
     return answers or [nowhere(len(positions))]

@@ -12,8 +12,9 @@ The mappings tell of b's records as far as its log is the one that was copied: h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.errors import Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
@@ -67,6 +68,7 @@ class ReverseMappings:
         self._third_clusters = ThirdClusters(pipeline, self._pipeline, source, target)
         self._live: LiveMappings | None = None
         self._logs = SourceLogs(self._pipeline, target)
+        self._copied: Mapping[SourcePartition, CommitRecord] = {}
         self._log_ends: dict[TopicPartition, int] = {}
         self._known: frozenset[SourcePartition] = frozenset()
         self._why = ""
@@ -89,7 +91,8 @@ class ReverseMappings:
                 self._live = LiveMappings(self._pipeline, self._origin_cluster, self._source)
             cut = self._live.catch_up(topics, patience)
             self._known = frozenset(self._live.sources())
-            self._log_ends = self._ends_of_logs(self._live)
+            self._copied = self._live.copied()
+            self._log_ends = self._ends_of_logs(self._copied)
             if self.mode == "pipeline":
                 self._third_clusters.refresh(patience)
             self._why = ""
@@ -110,11 +113,12 @@ class ReverseMappings:
         return OtherWay(self.map_of, self.is_exactly_once, shared)
 
     def is_exactly_once(self, target: Target) -> bool:
-        """Whether all copies of a target partition on the source are mapped, each once, as their mapping records say.
+        """Whether all copies of a target partition on the source are mapped, each once, as the control records say.
 
         What a copy at least once had sent before it crashed, nobody maps.
         """
-        return self._live is not None and is_exactly_once(self._live.ways_of(self._origin(target)))
+        live, origin = self._live, self._origin(target)
+        return live is not None and is_exactly_once(live.ways_of(origin), self._copied.get(origin))
 
     def map_of(self, target: Target) -> PartitionMap | None:
         """The map of a target partition, which is copied to the source; None if it is not known."""
@@ -159,12 +163,11 @@ class ReverseMappings:
             self._live.close()
             self._live = None
 
-    def _ends_of_logs(self, live: LiveMappings) -> dict[TopicPartition, int]:
+    def _ends_of_logs(self, records: Mapping[SourcePartition, CommitRecord]) -> dict[TopicPartition, int]:
         """Up to where the logs of the target are those that were copied back (`LogEnds.offsets`).
 
         Others copy back as well, or once did: of topics that are gone, or may not be seen, nothing is asked.
         """
-        records = live.copied()
         there = self._target.seen_async({source.topic for source in records})().topics
         copied = {
             record.source: record

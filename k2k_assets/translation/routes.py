@@ -52,7 +52,8 @@ class Routes:
         spread: Source topics whose records do not keep the number of their partition.
         source: The source topics.
         target: The target topics.
-        at_least_once: Source topics of which the target may hold unmapped copies.
+        at_least_once: Source topics that are copied at least once: copies may not be mapped yet.
+        was_at_least_once: Source topics that were copied so earlier: copies may lie on the target twice.
     """
 
     cluster: str
@@ -61,15 +62,18 @@ class Routes:
     source: Standing
     target: Standing
     at_least_once: Collection[str] = frozenset()
+    was_at_least_once: Collection[str] = frozenset()
 
     def as_noted(self, copied: Iterable[CommitRecord]) -> Routes:
-        """The routes, where some topics are copied at least once, whatever the file says by now.
+        """The routes, where some topics are copied at least once, or were, whatever the file says by now.
 
         Args:
             copied: The newest commit records of the source partitions.
         """
-        noted = {record.source.topic for record in copied if record.at_least_once}
-        return replace(self, at_least_once=noted.union(self.at_least_once))
+        records = list(copied)
+        now = {record.source.topic for record in records if record.at_least_once}
+        before = {record.source.topic for record in records if record.was_at_least_once}
+        return replace(self, at_least_once=now.union(self.at_least_once), was_at_least_once=before)
 
     def source_partition(self, topic: str, partition: int) -> SourcePartition | None:
         """The source partition with today's topic id; None if the topic was never copied."""
@@ -92,9 +96,13 @@ class Routes:
         """The source topics that are copied to a target topic."""
         return sorted(topic for topic, target in self.targets.items() if target == target_topic)
 
+    def has_copies_at_least_once(self, source_topic: str) -> bool:
+        """Whether the target may hold copies of a topic twice, of which the mappings know one."""
+        return source_topic in self.at_least_once or source_topic in self.was_at_least_once
+
     def may_repeat(self, source_topic: str) -> bool:
-        """Whether a reader that goes back may read records again in at-least-once mode; known one to one only."""
-        return source_topic in self.at_least_once and self.is_alone(source_topic)
+        """Whether a reader that goes back may read again what is on the target twice; known one to one only."""
+        return self.has_copies_at_least_once(source_topic) and self.is_alone(source_topic)
 
     def keeps_partition(self, source_topic: str) -> bool:
         """Whether records of a source topic keep the number of their partition."""

@@ -156,8 +156,10 @@ class OffsetTranslator:
             mappings = stack.enter_context(LiveMappings(found, cluster, target, with_dropped=True))
             mappings.catch_up(())
             copied = newest_ids((partition, record.order) for partition, record in mappings.copied().items())
-            known = routes(found, cluster, copied, reachable, target).as_noted(mappings.copied().values())
+            known = routes(found, cluster, copied, reachable, target)
             cut = mappings.catch_up(set(known.targets.values()))
+            # Known by the cut: who copies at least once says so before the first copy.
+            known = known.as_noted(mappings.copied().values())
             if of_records:
                 yield cls(found, source, target, mappings, known, cut)
                 return

@@ -136,6 +136,13 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
         b'"began":0,"atLeastOnce":true}',
     ),
+    "commit, noted to have been at least once": (
+        replace(COMMIT, was_at_least_once=True).value_bytes(),
+        b'{"version":1,"kind":"commit","pipeline":"p","position":1234,"leaderEpoch":3,'
+        b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
+        b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
+        b'"began":0,"wasAtLeastOnce":true}',
+    ),
     "commit, nothing known": (
         START.value_bytes(),
         b'{"version":1,"kind":"start","pipeline":"p","position":9223372036854775807,"leaderEpoch":null,'

@@ -29,10 +29,11 @@ from k2k_assets.pipeline import load_pipeline
 from k2k_assets.registry.framing import prefix_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
+from k2k_assets.translation import translate_offsets
 from k2k_assets.verification.groups.check import check_groups
 from k2k_assets_tests.support.brokers.groups import await_held, commit, held, member, open_offset_transaction
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, produce, read_all, unique
-from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.copying import copy, dying_first
 from k2k_assets_tests.support.copies.pipelines import make_pipeline, write_pipeline
 
 pytestmark = pytest.mark.integration
@@ -256,6 +257,32 @@ def test_there_and_back_every_record_once(
     assert {row.decision for row in moved.decisions[group].rows} == {CommitDecision.EXACT}
     assert [verdict.passed for verdict in check_groups(pipeline, moved, *both).values()] == [True]
     assert consume(target.servers, group, topic, None) == []
+
+
+def test_what_was_copied_at_least_once_is_known_after_a_change_to_exactly_once(
+    both: tuple[Cluster, Cluster], tmp_path: Path
+) -> None:
+    """0 1 2 (3 4) 3 4 | 5: the copies in brackets were sent by a process that died, and nothing maps them."""
+    source, target = both
+    topic, group = create_topic(source.servers, unique("orders")), unique("billing")
+    options: dict[str, Any] = {"features": {"exactlyOnce": "disabled", "offsetMapping": "enabled"}}
+    options["groups"] = {"consumerGroups": [group]}
+    pipeline = make_pipeline(tmp_path, source.servers, target.servers, [topic], **options)
+    produce(source.servers, topic, [b"0", b"1", b"2"])
+    copy(pipeline)
+    produce(source.servers, topic, [b"3", b"4"])
+    copy(pipeline, cores=1, runner=dying_first("settle", 1))
+    produce(source.servers, topic, [b"5"])
+    exactly_once = pipeline.model_copy(update={"features": pipeline.features.model_copy(update={"exactly_once": True})})
+    copy(exactly_once)
+    there = [(record.offset, int(record.value or b"")) for record in read_all(target.servers, topic)]
+    assert there == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 4), (7, 5)]
+    for at, expected in {3: (3, "exact"), 5: (3, "may be read again"), 6: (4, "may be read again")}.items():
+        commit(target.servers, group, {TopicPartition(topic, 0): at})
+        (plan,) = failback_plans(exactly_once, source, target)
+        assert [(row.offset, row.decision) for row in plan.rows] == [expected]
+        (answer,) = translate_offsets(exactly_once, topic, 0, [at], reverse=True)
+        assert (answer.to_offset, answer.state) == expected
 
 
 class _Killed(BaseException):

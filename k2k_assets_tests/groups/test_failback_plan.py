@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import failback_plan
 from k2k_assets.groups.failback_plan import BackRow, FailbackDecision, FailbackPlan, Pipe, plan_failback
+from k2k_assets.groups.failback_view import _pipe
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Covered, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
@@ -128,12 +130,26 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     """The copy crashed after it had sent 3 and 4, and sent them again: 0 1 2 (3 4) 3 4 5, and one more at the end."""
     known = mapping(A0, 6, {XA0: [Run(0, 0, 3), Run(3, 5, 3)]})
     careful = pipe(PREFIXED, {XA0: Ends(0, 9)}, known)
-    careless = replace(careful, copied=replace(careful.copied, source_ends={A0: 100}))
+    careless = replace(careful, at_least_once={A0})
     (plan,) = planned({XA0: on_target}, by=careless)
     assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
     assert plan.commits == {A0: offset}
     (plan,) = planned({XA0: on_target}, by=careful)
     assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
+
+
+def test_the_delivery_mode_is_the_one_at_the_cut() -> None:
+    """A copy that is started anew at least once before the cut may have left copies below it."""
+    noted: set[TopicPartition] = set()
+
+    def cut() -> CopiedAtCut:
+        noted.add(A0)
+        return ONE.copied
+
+    mappings: Any = SimpleNamespace(
+        map_of=ONE.map_of, routing=PREFIXED, cut=cut, with_copies_at_least_once=lambda: set(noted)
+    )
+    assert _pipe(mappings).at_least_once == {A0}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -47,8 +48,10 @@ def request(**accepted: Any) -> Request:
     return Request((Wanted("t", 0, "current"),), "somebody@here", "a test", **accepted)
 
 
-def records(tmp_path: Path, one: Override, **accepted: Any) -> tuple[CommitRecord, MappingRecord | None]:
-    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"])
+def records(
+    tmp_path: Path, one: Override, features: Mapping[str, str] | None = None, **accepted: Any
+) -> tuple[CommitRecord, MappingRecord | None]:
+    pipeline = make_pipeline(tmp_path, "a:1", "b:1", ["t"], features=features)
     given = (one, pipeline, plans.CLUSTER, request(**accepted), plans.GENERATION, 7)
     return commit_record(*given), mapping_record(*given)
 
@@ -260,6 +263,24 @@ def test_what_a_copy_at_least_once_may_have_left_stays_noted(tmp_path: Path, rep
     copied = plans.commit_record(P0, 100, began=50, at_least_once=repeats)
     record, _ = records(tmp_path, decide_override(facts(record=copied), 110, request()))
     assert record.at_least_once == repeats
+
+
+@pytest.mark.parametrize(("mode", "repeats"), [("disabled", True), ("enabled", False)])
+def test_how_it_is_copied_is_told_by_the_file_where_the_record_cannot_be_read(
+    tmp_path: Path, mode: str, repeats: bool
+) -> None:
+    one = decide_override(facts(None, unreadable="no JSON"), 110, request())
+    record, _ = records(tmp_path, one, features={"exactlyOnce": mode})
+    assert record.at_least_once == repeats
+    assert not records(tmp_path, decide_override(facts(None), 110, request()))[0].at_least_once, "nothing is copied yet"
+
+
+@pytest.mark.parametrize("now", ["t-t", "t-new"])
+def test_that_it_was_copied_at_least_once_stays_noted_in_its_target_topic(tmp_path: Path, now: str) -> None:
+    copied = plans.commit_record(P0, 100, began=50, was_at_least_once=True)
+    one = decide_override(facts(record=copied, target_topic_id=now, target_end=5), 50, request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert record.was_at_least_once == (now == "t-t")
 
 
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:

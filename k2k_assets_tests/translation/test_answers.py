@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from k2k_assets.core.runs import Run
 from k2k_assets.core.topic_partition import TopicPartition
@@ -20,6 +21,7 @@ from k2k_assets.translation.log_ends import NOT_KNOWN
 from k2k_assets.translation.routes import Routes, Standing, newest_ids, routes
 from k2k_assets_tests.support.memory.fake_cluster import FakeCluster
 from k2k_assets_tests.support.memory.offset_model import target
+from k2k_assets_tests.support.memory.plans import commit_record
 
 
 def _routes(targets: dict[str, str] | None = None, same: bool = True, **starts: dict[TopicPartition, int]) -> Routes:
@@ -130,6 +132,15 @@ def test_back_at_least_once_what_may_be_read_again_is_said() -> None:
     assert found.offsets.tolist() == [3, 3, 3, 4, 5, 6]
     [found] = on_source(_routes(), [mapping], target(0), asked)
     assert {STATE_LABELS[state] for state in found.states} == {"exact"}
+
+
+@pytest.mark.parametrize("told", ["at_least_once", "was_at_least_once"])
+def test_back_what_was_copied_at_least_once_may_be_read_again_whatever_the_file_says(told: str) -> None:
+    mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 5, 7])
+    noted = _routes().as_noted([commit_record(TopicPartition("s", 0), 6, **{told: True})])
+    [found] = on_source(noted, [mapping], target(0), asked)
+    assert [STATE_LABELS[state] for state in found.states] == ["exact", "may be read again", "exact"]
+    assert set(noted.at_least_once) == ({"s"} if told == "at_least_once" else set()), "nothing else is to come"
 
 
 def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:

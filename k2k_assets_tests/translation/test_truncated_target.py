@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from k2k_assets_tests.support.copies.pipelines import make_pipeline
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 POSITIONS = (20, 40, 60, 100)
+MODES = ("enabled", "disabled")
 
 
 @pytest.fixture(scope="module")
@@ -89,20 +91,23 @@ class Copied:
 
 
 @pytest.mark.parametrize(
-    ("mode", "is_noticed", "tried"),
+    ("mode", "of_mapper", "is_noticed", "tried"),
     [
-        *((mode, is_noticed, 0) for mode in ("enabled", "disabled") for is_noticed in (True, False)),
-        *(("enabled", is_noticed, 10) for is_noticed in (True, False)),
+        *((mode, mode, is_noticed, 0) for mode, is_noticed in product(MODES, (True, False))),
+        *(("enabled", of_mapper, is_noticed, 10) for of_mapper, is_noticed in product(MODES, (True, False))),
         # As long as it was again: only who copies can tell, by what lies right before its last copy's end.
-        ("enabled", True, 200),
+        ("enabled", "enabled", True, 200),
     ],
 )
 def test_groups_stay_out_of_what_is_lost(
-    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, is_noticed: bool, tried: int
+    clusters: KafkaSandbox, tmp_path: Path, broker: Broker, mode: str, of_mapper: str, is_noticed: bool, tried: int
 ) -> None:
+    """Whatever the mapper's file says of the delivery mode."""
     prefix = unique("readers")
     copied = Copied.whole(clusters, broker, tmp_path, mode, groups={"consumerGroups": f"{prefix}.*"})
-    source, target, topic, at, pipeline = copied.source, copied.target, copied.topic, copied.at, copied.pipeline
+    source, target, topic, at = copied.source, copied.target, copied.topic, copied.at
+    features = copied.pipeline.features.model_copy(update={"exactly_once": of_mapper == "enabled"})
+    pipeline = copied.pipeline.model_copy(update={"features": features})
     target.lose()
     if tried:  # as the transaction leaves it that was under way when the target lost its copies
         OpenTransaction(target.servers, topic, [b"tried %d" % n for n in range(tried)]).abort()

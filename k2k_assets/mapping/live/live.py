@@ -102,8 +102,7 @@ class LiveMappings:
         self._began: dict[SourcePartition, tuple[int | None, int | None, int | None]] = {}
         self._warned: set[SourcePartition] = set()
         reader = pipeline.client_properties("target", "consumer")
-        are_committed = pipeline.features.exactly_once
-        self._target_cuts = TargetCuts(target, partial(ends_of_committed, target, reader) if are_committed else None)
+        self._target_cuts = TargetCuts(target, partial(ends_of_committed, target, reader))
         self._anew = False  # whether a reading from the start was begun and not finished
         self._out_of_order: set[Owned] = set()
         self._unreadable: UnreadableMapping | None = None

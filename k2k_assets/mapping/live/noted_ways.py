@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import BothWays, MappingRecord
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.pipeline.sections.bidirectional import RULE
@@ -38,6 +39,13 @@ def _inferred(record: MappingRecord) -> BothWays | None:
     return None
 
 
-def is_exactly_once(ways: frozenset[BothWays | None]) -> bool:
-    """Whether all records say that they were copied exactly once; not if some say nothing, or if there are none."""
-    return bool(ways) and all(way is not None and way.exactly_once for way in ways)
+def is_exactly_once(ways: frozenset[BothWays | None], newest: CommitRecord | None) -> bool:
+    """Whether all records say that they were copied exactly once; not if some say nothing, or if there are none.
+
+    Args:
+        ways: As `NotedWays.of`.
+        newest: The newest commit record, which tells of copies at least once before the first of them; None if there is
+            none.
+    """
+    is_noted = newest is not None and newest.has_copies_at_least_once
+    return bool(ways) and not is_noted and all(way is not None and way.exactly_once for way in ways)

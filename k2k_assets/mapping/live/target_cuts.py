@@ -43,11 +43,10 @@ class TargetCuts:
 
     Args:
         cluster: The target cluster.
-        ends_of_committed: Finds where copies end below the log end: what was tried there may have been aborted. None
-            where copies are not written in transactions.
+        ends_of_committed: Finds where copies end below the log end: what was tried there may have been aborted.
     """
 
-    def __init__(self, cluster: Cluster, ends_of_committed: EndsOfCommitted | None) -> None:
+    def __init__(self, cluster: Cluster, ends_of_committed: EndsOfCommitted) -> None:
         self._cluster = cluster
         self._ends_of_committed = ends_of_committed
         self._seen: dict[SourcePartition, tuple[Order, dict[Target, int]]] = {}
@@ -98,7 +97,7 @@ class TargetCuts:
         return self._cluster.led_offsets(partitions, "latest").offsets if partitions else {}
 
     def _cuts(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return self._ends_of_committed(ends) if ends and self._ends_of_committed else ends
+        return self._ends_of_committed(ends) if ends else ends
 
 
 def _place(target: Target) -> TopicPartition:

@@ -175,6 +175,29 @@ def test_at_least_once_nothing_is_skipped_and_exact_means_that_nothing_is_read_a
             assert not [n for n in mapped if n >= offset and record(here, n) in read]
 
 
+@given(CRASHES, STEPS)
+def test_after_a_change_to_exactly_once_exact_still_means_that_nothing_is_read_again(
+    before: list[tuple[str, int]], since: list[tuple[str, int]]
+) -> None:
+    """All that is copied since is mapped at once, so no end there holds the answer."""
+    world = World(exactly_once=False).go(before)
+    world.exactly_once = True
+    here, there = world.go(since).here, world.there
+    log = replace(world.log(), repeats=True)
+    coming = {entry for entry in there.read(len(there.entries)) if entry.side == "there"}
+    coming = {entry for entry in coming if entry.number >= there.copied_to}
+    for position in range(len(there.entries) + 1):
+        read = there.read(position)
+        found = first_unread(here.map(THERE), THERE, there.map(HERE), HERE, each(position), log)
+        offset, state, again = only(found)
+        known = read | coming
+        last = {record(here, n): n for n, entry in enumerate(here.entries) if entry}
+        assert offset <= min((n for entry, n in last.items() if entry not in known), default=offset)
+        if state is EXACT:
+            twice = [n for n, entry in enumerate(here.entries) if n >= offset and entry and record(here, n) in read]
+            assert (again, twice) == (0, [])
+
+
 def last_copies(here: Log, read: set[Entry]) -> list[int]:
     """Where each record that is not read lies for the last time."""
     last = {record(here, n): n for n in range(len(here.entries))}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from k2k_assets.control.mapping_records import BothWays, DroppedBy, MappingRecord
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.live.noted_ways import NotedWays, is_exactly_once
+from k2k_assets_tests.support.memory.plans import commit_record
 
 SOURCE = SourcePartition("c", "t", "id", 0)
 RECORD = MappingRecord(
@@ -40,7 +43,17 @@ def noted(*records: MappingRecord) -> frozenset[BothWays | None]:
 def test_exactly_once_is_what_all_records_say(ways: tuple[BothWays | None, ...], expected: bool) -> None:
     found = noted(*(replace(RECORD, both_ways=way) for way in ways))
     assert found == frozenset(ways)
-    assert is_exactly_once(found) is expected
+    assert is_exactly_once(found, None) is expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [({}, True), ({"at_least_once": True}, False), ({"was_at_least_once": True}, False)],
+)
+def test_a_commit_record_tells_before_any_mapping_record_does(said: dict[str, Any], expected: bool) -> None:
+    """What was sent at least once, and is not mapped yet, would count as mapped: groups would pass it."""
+    newest = commit_record(TopicPartition("t", 0), 1, **said)
+    assert is_exactly_once(noted(replace(RECORD, both_ways=ONCE)), newest) is expected
 
 
 def test_who_leaves_out_echoes_copies_both_ways_even_where_nothing_is_noted() -> None:
@@ -50,4 +63,4 @@ def test_who_leaves_out_echoes_copies_both_ways_even_where_nothing_is_noted() ->
 
 def test_an_override_has_copied_nothing_and_other_pipelines_do_not_count() -> None:
     assert noted(replace(RECORD, override="anna"), replace(RECORD, group="another")) == frozenset()
-    assert is_exactly_once(noted(replace(RECORD, override="anna"), replace(RECORD, both_ways=ONCE)))
+    assert is_exactly_once(noted(replace(RECORD, override="anna"), replace(RECORD, both_ways=ONCE)), None)

@@ -17,10 +17,12 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.replication.slot import session
+from k2k_assets.replication.slot.commit import partition_state
+from k2k_assets.replication.slot.commit.partition_state import PartitionState
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.replication.slot.session.harness import P0, P1, U0, Harness, arrivals, pipeline_with
-from k2k_assets_tests.support.memory.plans import GENERATION, commit_record
+from k2k_assets_tests.support.memory.plans import GENERATION, commit_record, slot_plan
 
 
 def test_claim_then_start_positions_then_copying(harness: Any) -> None:
@@ -174,6 +176,32 @@ def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
     of_start = [t for t in made.sink.transactions if made.commits(t)][:-1]
     assert [(r.kind, r.position) for t in of_start for r in made.commits(t)] == [(k, 5) for k in written]
     assert {r.at_least_once for t in made.sink.transactions for r in made.commits(t)} == {mode == "disabled"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "noted", "was"),
+    [
+        ("enabled", {"at_least_once": True}, True),
+        ("enabled", {"was_at_least_once": True}, True),
+        ("enabled", {"at_least_once": True, "target_topic_id": "former"}, False),
+        ("enabled", {}, False),
+        ("disabled", {"at_least_once": True}, False),  # it is so still
+        ("disabled", {"was_at_least_once": True}, False),
+    ],
+)
+def test_that_copies_were_made_at_least_once_stays_known(
+    tmp_path: Path, mode: str, noted: dict[str, Any], was: bool
+) -> None:
+    """Of a run that died, copies lie on the target that nobody maps, for good."""
+    slot = slot_plan(pipeline_with(tmp_path, exactlyOnce=mode), {P0: 9})
+    newest = commit_record(P0, 5, **noted)
+    for sequence in (1, 2):
+        state = PartitionState.of(slot, slot.partitions[0], newest)
+        newest = partition_state.commit_record(slot, state, "commit", sequence, 7)
+        assert (newest.at_least_once, newest.was_at_least_once) == (mode == "disabled", was)
+    assert newest.has_copies_at_least_once == (was or mode == "disabled")
+    stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
+    assert stopped.has_copies_at_least_once == newest.has_copies_at_least_once
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

@@ -47,7 +47,7 @@ check: style ## Check style and types, and run the tests that need neither clust
 	wait $$types; typed=$$?; cat "$$said"; exit $$((tested ? tested : typed))
 
 test: setup ## Run the test suite, on real clusters
-	K2K_EXAMPLES=0.5 $(BIN)/python -m pytest -n 6 --dist loadfile -m "not slow and not storm and not ui and not prometheus"
+	K2K_EXAMPLES=0.25 $(BIN)/python -m pytest -n 6 --dist loadfile -m "not slow and not storm and not ui and not prometheus"
 
 test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
 	$(BIN)/python -m pytest -n 4 --dist loadfile

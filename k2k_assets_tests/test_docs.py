@@ -277,6 +277,7 @@ def test_an_old_python_is_refused_in_one_line(tmp_path: Path) -> None:
     assert made.stdout.splitlines() == ["Python 3.11 or newer is needed: install it, or name one with make PYTHON=..."]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS], ["sandbox", "up"]], ids=" ".join)
 def test_help_of_every_command(command: list[str]) -> None:
     shown = subprocess.run(

@@ -62,6 +62,7 @@ def test_each_room_is_forbidden_a_framework_or_named_here(forbidden: str, may: s
     assert set(_rooms()) - max(closed, key=len) == may
 
 
+@pytest.mark.processes
 def test_lint_fails_on_circles_and_on_imports_against_the_order(tmp_path: Path) -> None:
     shutil.copytree(PRODUCT, tmp_path / "k2k_assets", ignore=lambda _, names: {n for n in names if n == "__pycache__"})
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -269,6 +269,7 @@ def test_a_service_goes_on_after_a_kill_and_ends_well_when_stopped(root: Path, c
     assert "Traceback" not in run.log.read_text()
 
 
+@pytest.mark.processes
 def test_a_service_whose_file_has_a_fault_is_not_started_again(root: Path) -> None:
     (root / "etc/k2k/orders.yaml").write_text("name: orders\nno such key: 1\n")
     with service(UNIT, "orders", root, PORT) as run:

@@ -327,6 +327,7 @@ def test_a_pipeline_can_be_sent_to_another_process(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.processes
 def test_the_package_is_pure() -> None:
     code = (
         "import sys, k2k_assets.pipeline, k2k_assets.pipeline.reference\n"

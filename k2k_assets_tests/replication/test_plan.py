@@ -29,6 +29,7 @@ def test_each_partition_is_in_exactly_the_slot_that_its_name_says(tps: list[Topi
     assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.processes
 def test_slots_are_the_same_in_another_process_and_in_later_releases() -> None:
     """A hash that changed would let two slots own a partition during an upgrade."""
     code = (

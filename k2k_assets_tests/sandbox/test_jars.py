@@ -57,6 +57,7 @@ def test_without_a_home_directory_it_says_what_to_set(monkeypatch: pytest.Monkey
     assert cache_directory() == Path("/shared/k2k-assets")
 
 
+@pytest.mark.processes
 def test_ivy_brings_the_jars_from_the_repository_that_the_variable_names(manifest: Path, repository: Path) -> None:
     jars = fetch_jars(manifest)
     assert {path.name: path.read_bytes() for path in jars.iterdir()} == {
@@ -73,6 +74,7 @@ def test_a_damaged_jar_is_fetched_again(manifest: Path, repository: Path) -> Non
     assert (fetch_jars(manifest) / "one-1.0.jar").read_bytes() == b"first jar"
 
 
+@pytest.mark.processes
 def test_another_content_is_refused_and_nothing_stays(manifest: Path, repository: Path) -> None:
     next(repository.rglob("one-1.0.jar")).write_bytes(b"someone else's jar")
     with pytest.raises(K2KError, match=r"one-1\.0\.jar has another SHA-256"):

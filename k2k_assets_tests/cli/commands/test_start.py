@@ -153,6 +153,7 @@ def test_fault_in_the_file_ends_with_2_and_is_logged(tmp_path: Path, capsys: pyt
     assert "unheard_of" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_second_signal_ends_it_at_once(tmp_path: Path, silent_address: str, number: signal.Signals) -> None:
     path = write_pipeline(tmp_path, silent_address, silent_address, ["orders"])

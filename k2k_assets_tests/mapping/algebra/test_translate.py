@@ -154,8 +154,8 @@ def test_shapes_are_kept_and_none_is_fine() -> None:
         assert len(answer.states) == 0
 
 
-def test_a_million_lookups_take_no_python_call_each() -> None:
-    many = 1_000_000
+def test_many_lookups_take_no_python_call_each() -> None:
+    many = 200_000
     starts = np.arange(many, dtype=np.int64) * 1000
     runs = RunTable(starts, starts + starts // 1000, np.full(many, 999, dtype=np.int64))
     mapping = replace(DRAWN, covered=(Covered(0, many * 1000),), runs={_Q: runs})
@@ -167,7 +167,7 @@ def test_a_million_lookups_take_no_python_call_each() -> None:
         back = translate_back(mapping, _Q, there.offsets)
     finally:
         sys.setprofile(None)
-    assert calls["call"] + calls["c_call"] < 10_000
+    assert calls["call"] + calls["c_call"] < many / 100
     on_records = positions % 1000 < 999
     assert np.array_equal(back.offsets[on_records], positions[on_records])
 

@@ -40,6 +40,7 @@ def _killed_update(index: LocalIndex, at: int) -> bool:
         os._exit(1)
 
 
+@pytest.mark.processes
 def test_the_index_is_the_one_before_or_the_one_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     new = folded_at_once([*_FIRST, _AGAIN])

@@ -77,6 +77,7 @@ def test_what_is_known_of_each_source_partition(tmp_path: Path) -> None:
     assert (reader.partition_map(stranger).covered, reader.partition_map(stranger).runs) == ((), {})
 
 
+@pytest.mark.processes
 def test_neither_spark_nor_java_is_needed() -> None:
     code = "import sys; from k2k_assets.mapping.index import IndexReader; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

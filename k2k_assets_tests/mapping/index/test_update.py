@@ -153,12 +153,12 @@ def test_nothing_new_writes_nothing_but_the_positions(index: LocalIndex) -> None
 def test_segments_stay_few_and_no_run_is_lost(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_TIERS", (2, 8, 32))
     monkeypatch.setattr(merging, "SEALED_RUNS", 32)
-    most = 0
-    for number in range(100):
+    most, count = 0, 50
+    for number in range(count):
         index.topic.write(*_appended(1, first=number))
         most = max(most, len(index.update().segments))
-    assert most <= 3 * merging.MOST_OF_A_TIER + 100 // 32
-    assert index.maps() == folded_at_once(_appended(100))
+    assert most <= 3 * merging.MOST_OF_A_TIER + count // 32
+    assert index.maps() == folded_at_once(_appended(count))
 
 
 def test_a_recopy_of_everything_leaves_no_old_segment(index: LocalIndex) -> None:

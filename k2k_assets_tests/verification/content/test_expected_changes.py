@@ -45,6 +45,7 @@ def rules(module: Path) -> ChangeRules:
 
 
 @pytest.mark.processes
+@pytest.mark.processes
 @pytest.mark.parametrize("text", [f"# edited\n{TEXT}", f"raise ImportError('not here')\n{TEXT}", None])
 def test_topics_without_the_function_are_judged_by_their_own_rules(
     rules: ChangeRules, module: Path, text: str | None
@@ -66,6 +67,7 @@ def test_topics_without_the_function_are_judged_by_their_own_rules(
     assert changes.of_parts(at, 1, 0, None, b"{}", []).rule == "transform[2].filter", "rules keep their numbers"
 
 
+@pytest.mark.processes
 @pytest.mark.processes
 def test_with_the_code_of_the_copy_all_topics_are_judged(rules: ChangeRules) -> None:
     known = KnownChanges()

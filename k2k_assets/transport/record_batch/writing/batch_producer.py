@@ -40,8 +40,9 @@ WINDOW = 16 * 1024 * 1024
 """Bytes that may wait for their answers."""
 # Who has had to wait for room goes on when there is some: else it would wait again for each batch.
 _WINDOW_WITH_ROOM = WINDOW * 3 // 4
-# Less than this waits for more, or for the end of the transaction.
-_SENT_AT_ONCE = 256 * 1024
+# Less than this waits for more, or for the end of the transaction. Records come partition by partition, and a request
+# holds one batch of each: from one partition's records alone would come a request, and an answer, for each batch.
+_SENT_AT_ONCE = 1024 * 1024
 
 
 class BatchProducer(ABC, Generic[K]):

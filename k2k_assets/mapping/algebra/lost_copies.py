@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.mapping.algebra import run_tables
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target, is_nowhere
 from k2k_assets.mapping.algebra.in_memory_mapping import Tables, without
@@ -73,7 +74,7 @@ def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
     return up_to(mapping, start).reaching(mapping.covered_end)
 
 
-def unless_copied_anew(mapping: PartitionMap, newest: Order, generation: int, position: int) -> PartitionMap:
+def unless_copied_anew(mapping: PartitionMap, newest: Order, commit: CommitRecord) -> PartitionMap:
     """The map where mapping records may be lost, as far as the newest commit record does not contradict it.
 
     ```
@@ -87,12 +88,11 @@ def unless_copied_anew(mapping: PartitionMap, newest: Order, generation: int, po
     Args:
         mapping: The map of what was read.
         newest: Order of the newest mapping record that was read.
-        generation: Generation of the commit record.
-        position: Its position.
+        commit: The newest commit record.
     """
-    if generation <= newest.generation:
+    if commit.generation <= newest.generation:
         return mapping
-    return replace(up_to(mapping, position), covered=(), dropped={}).reaching(position)
+    return replace(up_to(mapping, commit.position), covered=(), dropped={}).reaching(commit.position)
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

@@ -245,7 +245,7 @@ class LiveMappings:
             return known
         held = self._held.held(source)
         if held.is_doubtful:
-            known = unless_copied_anew(known, held.newest, newest.generation, newest.position)
+            known = unless_copied_anew(known, held.newest, newest)
         # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
         return known.reaching(newest.position)
 

@@ -149,6 +149,7 @@ def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -
     [
         (1, 80, [(102, "exact"), (113, "exact")]),
         (3, 80, [(None, "unknown")] * 2),
+        (3, 113, [(102, "exact"), (113, "exact")]),
     ],
 )
 @pytest.mark.parametrize("how", ["deleted", "passed over"])

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -167,6 +168,29 @@ def test_what_the_same_generation_has_copied_answers_on(world: World) -> None:
     world.commit(110, generation=1)
     world.mappings.expire()
     assert _forth_and_back(world.live(), 0) == ([50, -1, -1], [50, 100])
+
+
+SET_BY_HAND = Overridden("me", None, 60, "sid", "tid", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        ({"target_end": 100}, AS_BEFORE),
+        ({"target_end": 101}, UNKNOWN),
+        ({"target_end": None}, UNKNOWN),  # others feed the target partition, too
+        ({"target_end": 100, "target_topic_id": "anew"}, UNKNOWN),
+        ({"target_end": 100, "overridden": SET_BY_HAND}, UNKNOWN),  # the target may have been cut off before
+    ],
+)
+def test_a_restart_that_copied_nothing_leaves_the_answers(
+    world: World, said: dict[str, Any], answers: tuple[list[int], list[int]]
+) -> None:
+    """A mapping record is lost, nobody knows of which partition. Who stops commits idle partitions, too."""
+    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
+    world.mappings.expire()
+    world.commit(100, generation=3, **said)
+    assert _forth_and_back(world.live(), 0) == answers
 
 
 def test_where_nothing_is_lost_a_new_instance_changes_nothing(world: World) -> None:

@@ -30,7 +30,7 @@ from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.versions import open_version
 from k2k_assets.mapping.live.copied_positions import CopiedPositions
-from k2k_assets.mapping.live.not_indexed import MappedFrom, mapped_from
+from k2k_assets.mapping.live.not_indexed import AS_INDEXED, MappedFrom, mapped_from
 from k2k_assets.mapping.live.target_cuts import earliest, told_by_stop
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.translation.frame_tasks import ASKED, MOST_RUNS, FrameTask, added_fields
@@ -55,6 +55,7 @@ class FrameIndex:
         source_logs: Up to where each source partition is the one that was copied, as far as that is known.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
         mapped_from: From where on newer mapping records answer (`not_indexed.mapped_from`).
+        copied: As for `IndexMaps`.
     """
 
     root: IndexRoot
@@ -63,6 +64,7 @@ class FrameIndex:
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
     mapped_from: Mapping[SourcePartition, MappedFrom] = field(default_factory=dict)
+    copied: Mapping[SourcePartition, CommitRecord] = field(default_factory=dict)
 
 
 def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool = False) -> DataFrame:
@@ -105,7 +107,9 @@ def translate_frame(frame: DataFrame, pipeline: PipelineFiles, *, reverse: bool 
         logs = source_logs(found, reachable, manifest, known, copied)
     cuts = {at: end for tp, end in ends.items() if (at := known.target_partition(*tp))}
     cuts = earliest(cuts, *map(told_by_stop, copied.values()))
-    return translated(frame, FrameIndex(root, manifest, known, logs, cuts, anew), reverse)
+    # A task asks for the commit records of these only; there may be many others.
+    doubted = {source: record for source, record in copied.items() if anew.get(source, AS_INDEXED).is_doubtful}
+    return translated(frame, FrameIndex(root, manifest, known, logs, cuts, anew, doubted), reverse)
 
 
 def source_logs(
@@ -165,7 +169,14 @@ def translated(frame: DataFrame, index: FrameIndex, reverse: bool = False) -> Da
     if index.manifest.runs > MOST_RUNS:
         frame = _by_partition(frame)
     task = FrameTask(
-        index.root, index.manifest, index.routes, reverse, index.source_logs, index.cuts, index.mapped_from
+        index.root,
+        index.manifest,
+        index.routes,
+        reverse,
+        index.source_logs,
+        index.cuts,
+        index.mapped_from,
+        index.copied,
     )
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.lost_copies import unless_copied_anew, up_to, without_lost, without_overlaid
@@ -28,7 +29,7 @@ from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import Manifest
 from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.index.roots import IndexRoot
-from k2k_assets.mapping.live.not_indexed import MappedFrom
+from k2k_assets.mapping.live.not_indexed import AS_INDEXED, MappedFrom
 from k2k_assets.translation.answers import PositionAnswers, before_cut_off, nowhere, on_source, on_target
 from k2k_assets.translation.routes import Routes
 
@@ -38,7 +39,6 @@ MOST_RUNS = 8_000_000
 
 # A source position beyond the end of any log: a map from there on has the coverage and the last runs only.
 _BEYOND = 2**62
-_AS_INDEXED = MappedFrom(_BEYOND)
 
 
 def added_fields(reverse: bool) -> list[pa.Field]:
@@ -60,6 +60,7 @@ class IndexMaps:
         manifest: Manifest of the version.
         cuts: Target offset from which on copies are lost if any are there, by target partition.
         mapped_from: From where on newer mapping records answer (`not_indexed.mapped_from`).
+        copied: The newest commit record of each source partition; those suffice that are doubtful by `mapped_from`.
     """
 
     def __init__(
@@ -68,11 +69,12 @@ class IndexMaps:
         manifest: Manifest,
         cuts: Mapping[Target, int],
         mapped_from: Mapping[SourcePartition, MappedFrom],
+        copied: Mapping[SourcePartition, CommitRecord],
     ) -> None:
         self._cuts = cuts
         self._mapped_from = mapped_from
+        self._copied = copied
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
-        self._doubtful = {SourcePartition(*source) for source in manifest.doubtful}
         self._positions = {(p.topic, p.source_topic_id, p.partition): p for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
         self._runs = 0
@@ -103,14 +105,14 @@ class IndexMaps:
         return found
 
     def _read(self, source: SourcePartition) -> PartitionMap:
-        start, after_loss = self._mapped_from.get(source, _AS_INDEXED)
+        start, after_loss, is_doubtful = self._mapped_from.get(source, AS_INDEXED)
         if after_loss:
             return _without_answers(self._reader.partition_map(source, _BEYOND, _BEYOND), start)
         # As if the index had been built when the copy stood there: what it says of more is void.
         whole = up_to(self._reader.partition_map(source), start)
+        if is_doubtful and (newest := self._copied.get(source)):
+            whole = unless_copied_anew(whole, self._reader.newest(source), newest)
         noted = self._positions.get((source.topic, source.topic_id, source.partition))
-        if noted and source in self._doubtful:
-            whole = unless_copied_anew(whole, self._reader.newest(source), noted.generation, noted.position)
         covered, tables = without_overlaid(whole.covered, whole.runs)
         found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
         return found.reaching(min(noted.position, start)) if noted else found
@@ -128,6 +130,7 @@ class FrameTask:
         source_logs: Up to where source partitions are those that were copied; what lies beyond is of another log.
         cuts: As for `IndexMaps`.
         mapped_from: As for it.
+        copied: As for it.
     """
 
     root: IndexRoot
@@ -137,11 +140,12 @@ class FrameTask:
     source_logs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[Target, int] = field(default_factory=dict)
     mapped_from: Mapping[SourcePartition, MappedFrom] = field(default_factory=dict)
+    copied: Mapping[SourcePartition, CommitRecord] = field(default_factory=dict)
     _maps: IndexMaps = field(init=False, repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Translates batches."""
-        self._maps = IndexMaps(self.root, self.manifest, self.cuts, self.mapped_from)
+        self._maps = IndexMaps(self.root, self.manifest, self.cuts, self.mapped_from, self.copied)
         for batch in batches:
             yield self.translated(batch)
 

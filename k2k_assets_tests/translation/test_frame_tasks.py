@@ -19,7 +19,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.mapping.algebra.in_memory_mapping import Placed
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.algebra.translate import STATE_LABELS
+from k2k_assets.mapping.index import IndexReader
 from k2k_assets.mapping.index.manifest import NotedPosition
+from k2k_assets.mapping.index.portion_table import read_portions
 from k2k_assets.mapping.live.mapping_messages import RecordsRead
 from k2k_assets.mapping.live.not_indexed import MappedFrom, first_mapped
 from k2k_assets.translation import frame_tasks
@@ -31,8 +33,10 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     CLUSTERS,
     GROUP,
     LocalIndex,
+    committed,
     folded_at_once,
     histories,
+    local,
     mapping_record,
     unique_root,
 )
@@ -140,15 +144,27 @@ def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -
     assert [row[6:] for row in rows] == [(112, "exact"), (None, "unknown")]
 
 
-@pytest.mark.parametrize(("generation", "told"), [(1, [(102, "exact"), (113, "exact")]), (3, [(None, "unknown")] * 2)])
+@pytest.mark.parametrize(
+    ("generation", "target_end", "told"),
+    [
+        (1, 80, [(102, "exact"), (113, "exact")]),
+        (3, 80, [(None, "unknown")] * 2),
+        (3, 113, [(102, "exact"), (113, "exact")]),
+    ],
+)
+@pytest.mark.parametrize("how", ["deleted", "passed over"])
 def test_where_another_instance_may_have_copied_again_nothing_is_known(
-    tmp_path: Path, generation: int, told: list[Row]
+    tmp_path: Path, how: str, generation: int, target_end: int, told: list[Row]
 ) -> None:
     """Mapping records were lost, and no later one has told what they changed."""
     task = _task(tmp_path, [RECORD])
-    position = task.manifest.positions[0].model_copy(update={"position": 9, "generation": generation})
-    doubtful = [(CLUSTERS[0], "s", "sid", 0)]
-    task.manifest = task.manifest.model_copy(update={"positions": [position], "doubtful": doubtful})
+    reader = IndexReader.of(task.root, task.manifest, read_portions(local(task.root), task.manifest.directory))
+    source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
+    readings = [RecordsRead({}, {RECORD.key()})]
+    found = first_mapped(reader, {source}, ()) if how == "deleted" else first_mapped(reader, (), readings)
+    assert found == {source: MappedFrom(2**62, is_doubtful=True)}
+    commit = committed(replace(RECORD, generation=generation), target_end)
+    task.mapped_from, task.copied = found, {source: commit}
     assert [row[6:] for row in _run(task, [("s", 0, 2, ""), ("s", 0, 9, "")])] == told
     task.reverse = True
     assert [row[7] for row in _run(task, [("t", 0, 102, "")])] == [told[0][1]]
@@ -233,25 +249,29 @@ def test_after_a_loss_the_index_answers_only_if_the_next_record_surely_goes_on(
     assert back == ([(10, "exact"), (99, "exact")] if goes_on else [unknown] * 2)
 
 
-def test_behind_a_record_that_was_passed_over_the_index_answers_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_behind_a_record_that_was_passed_over_the_index_answers_only_if_the_next_one_surely_goes_on(
+    tmp_path: Path, goes_on: bool
+) -> None:
     index = LocalIndex(unique_root(tmp_path))
     index.topic.write(mapping_record((1, 0), (0, 100), [(0, 0, 100)]))
     index.update()
     source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
-    before, after = mapping_record((1, 1), (100, 120)), mapping_record((1, 3), (130, 140))
+    before, after = mapping_record((1, 1), (100, 120)), mapping_record((1 if goes_on else 3, 3), (130, 140))
     readings = [
         RecordsRead({(GROUP, source): [Placed(0, 2, before)]}, {before.key()}),
         RecordsRead({(GROUP, source): [Placed(0, 6, after)]}, {None}),
     ]
-    assert first_mapped(index.reader(), (), readings[:1]) == {source: MappedFrom(100)}
-    assert first_mapped(index.reader(), (), readings) == {source: MappedFrom(100, after_loss=True)}
+    reader = index.reader()
+    assert first_mapped(reader, (), readings[:1]) == {source: MappedFrom(100, is_doubtful=True)}
+    assert first_mapped(reader, (), readings) == {source: MappedFrom(100, after_loss=not goes_on, is_doubtful=True)}
 
 
 def test_it_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(offset, offset, 1) for offset in range(0, 20, 2)]
     task = _task(tmp_path, [mapping_record((1, p), (0, 20), runs, partition=p) for p in range(2)])
     monkeypatch.setattr(frame_tasks, "MOST_RUNS", 15)
-    maps = IndexMaps(task.root, task.manifest, {}, {})
+    maps = IndexMaps(task.root, task.manifest, {}, {}, {})
     sources = sorted(source for of_target in maps.sources.values() for source in of_target)
     assert [source.partition for source in sources] == [0, 1]
     for source in (*sources, *sources, sources[1]):

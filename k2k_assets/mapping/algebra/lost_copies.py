@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.mapping.algebra import run_tables
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target, is_nowhere
 from k2k_assets.mapping.algebra.in_memory_mapping import Tables, without
@@ -73,7 +74,7 @@ def unknown_from(mapping: PartitionMap, start: int) -> PartitionMap:
     return up_to(mapping, start).reaching(mapping.covered_end)
 
 
-def unless_copied_anew(mapping: PartitionMap, newest: Order, generation: int, position: int) -> PartitionMap:
+def unless_copied_anew(mapping: PartitionMap, newest: Order, commit: CommitRecord) -> PartitionMap:
     """The map where mapping records may be lost, as far as the newest commit record does not contradict it.
 
     ```
@@ -82,17 +83,29 @@ def unless_copied_anew(mapping: PartitionMap, newest: Order, generation: int, po
     ```
 
     What another instance committed since may be copies that cancel all that is known: then the runs tell that copies
-    are there, and answer nothing. One generation never goes back.
+    are there, and answer nothing. One generation never goes back, and an instance that stops commits the positions of
+    idle partitions, too.
 
     Args:
         mapping: The map of what was read.
         newest: Order of the newest mapping record that was read.
-        generation: Generation of the commit record.
-        position: Its position.
+        commit: The newest commit record.
     """
-    if generation <= newest.generation:
+    if commit.generation <= newest.generation or _has_copied_nothing_behind(mapping, commit):
         return mapping
-    return replace(up_to(mapping, position), covered=(), dropped={}).reaching(position)
+    return replace(up_to(mapping, commit.position), covered=(), dropped={}).reaching(commit.position)
+
+
+def _has_copied_nothing_behind(mapping: PartitionMap, commit: CommitRecord) -> bool:
+    """Whether the copies of a map are the last ones by the commit record: position and target end are theirs.
+
+    Copies that came after them would lie behind them on the target. So would those in the places of lost copies, unless
+    the target was cut off and filled again up to the same offset: the equality does not show that. It takes a hand, for
+    the copy stops at a cut. A position that was set by hand, and has not moved since, proves nothing either.
+    """
+    tables = [table for target, table in mapping.runs.items() if target.topic_id == commit.target_topic_id]
+    ends = [table.target_end for table in tables if len(table)]
+    return commit.overridden is None and commit.position == mapping.covered_end and ends == [commit.target_end]
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

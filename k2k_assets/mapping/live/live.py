@@ -10,8 +10,8 @@ answers are right (`mapping/algebra/cut.py`), in this order:
 
 Mapping records that cannot be read any more (deleted by retention before they were read, or unreadable and ignored)
 leave a gap in the coverage. So do records that are copied by the commit topic, and that no mapping record covers. Where
-a commit record is of a newer generation than all mapping records that could be read, it may tell of copies that cancel
-what they map: nothing of it is answered until a later mapping record is read.
+a commit record is of a newer generation than all mapping records that could be read, and of other copies, these may
+cancel what the mapping records say: nothing of it is answered until a later mapping record is read.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class LiveMappings:
             return known
         held = self._held.held(source)
         if held.is_doubtful:
-            known = unless_copied_anew(known, held.newest, newest.generation, newest.position)
+            known = unless_copied_anew(known, held.newest, newest)
         # Records up to there are copied without mapping records: positions in them are unknown, not ahead.
         return known.reaching(newest.position)
 

@@ -15,11 +15,11 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-from k2k_assets.control.mapping_records import MappingKey, are_concerned
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
+from k2k_assets.mapping.index.portion_columns import concerned
 from k2k_assets.mapping.live.mapping_messages import MappingMessages, RecordsRead
 from k2k_assets.pipeline import Pipeline
 
@@ -31,16 +31,25 @@ class MappedFrom(NamedTuple):
         start: The lowest source offset that they cover; what the index says from there on is void.
         after_loss: Whether records may have been lost before them, such as a way back and copies from there on. Then
             all that the index says is void, and positions below `start` are unknown.
+        is_doubtful: Whether records may have been lost behind all that were read. Then the newest commit record may
+            contradict what the index says (`lost_copies.unless_copied_anew`).
     """
 
     start: int
     after_loss: bool = False
+    is_doubtful: bool = False
+
+
+# Behind the end of any log: there are no newer records.
+AS_INDEXED = MappedFrom(2**62)
 
 
 def mapped_from(
     pipeline: Pipeline, index: IndexReader, target: Cluster, patience: float
 ) -> dict[SourcePartition, MappedFrom]:
     """From where on mapping records that an index has not read answer in its place, by source partition.
+
+    Source partitions of which there are none, and no doubts, are left out.
 
     Args:
         pipeline: The pipeline.
@@ -56,7 +65,7 @@ def mapped_from(
     name = pipeline.offset_mapping.topic
     topic = target.describe([name]).get(name)
     if topic is None:
-        return {}
+        return first_mapped(index, index.sources(), ())
     manifest = index.manifest
     starts = manifest.offsets if topic.topic_id == manifest.mapping_topic_id else {}
     messages = MappingMessages(pipeline, manifest.source_cluster, others=False)
@@ -76,22 +85,21 @@ def mapped_from(
 def first_mapped(
     index: IndexReader, doubtful: Collection[SourcePartition], readings: Iterable[RecordsRead]
 ) -> dict[SourcePartition, MappedFrom]:
-    """From where on records that an index has not read answer in its place, by source partition.
+    """Does the work of `mapped_from` with the records that it reads. Pure.
 
     Args:
         index: The index.
-        doubtful: Source partitions of which records may have been lost since (`IndexReader.doubtful`).
+        doubtful: Source partitions of which records may have been lost behind the index (`IndexReader.doubtful`).
         readings: The records, in the order of the mapping topic.
     """
     found: dict[SourcePartition, MappedFrom] = {}
-    gone: set[MappingKey | None] = set()
+    left = set(doubtful)
     for records, passed_over in readings:
         for (_, source), placed in records.items():
             first, start = placed[0].record, min(each.record.covered_from for each in placed)
-            before = found.get(source)
-            if before is None:
-                before = MappedFrom(start, source in doubtful and not index.is_continued_by(source, first))
-            after_loss = before.after_loss or are_concerned(first.key(), gone)
-            found[source] = MappedFrom(min(start, before.start), after_loss)
-        gone.update(passed_over)
-    return found
+            before = found.get(source, AS_INDEXED)
+            after_loss = source in left and not index.is_continued_by(source, first)
+            found[source] = MappedFrom(min(start, before.start), before.after_loss or after_loss)
+            left.discard(source)
+        left |= concerned(index.portions, passed_over) if passed_over else set()
+    return found | {source: found.get(source, AS_INDEXED)._replace(is_doubtful=True) for source in left}

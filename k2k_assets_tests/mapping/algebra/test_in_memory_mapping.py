@@ -20,7 +20,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
-from k2k_assets_tests.support.memory.mapping_topic import in_generations
+from k2k_assets_tests.support.memory.mapping_topic import committed, in_generations
 from k2k_assets_tests.support.memory.way_back import assert_none_skipped_back
 from k2k_assets_tests.support.suite.properties import examples
 
@@ -414,7 +414,7 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[Mappin
     maps = whole(records), PartitionMap(SOURCE, 0, *held.alone())
     wanted, found = (each.reaching(records[-1].covered_to) for each in maps)  # as the commit record says
     if held.is_doubtful:
-        found = unless_copied_anew(found, held.newest, records[-1].generation, records[-1].covered_to)
+        found = unless_copied_anew(found, held.newest, committed(records[-1]))
     positions = np.arange(held.since, wanted.covered_end + 4)
     for target in TARGETS:
         right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))

@@ -39,6 +39,7 @@ from k2k_assets.mapping.index.state import IndexState
 from k2k_assets_tests.support.memory.mapping_topic import (
     LocalIndex,
     LocalJobs,
+    committed,
     folded_at_once,
     histories,
     in_generations,
@@ -422,8 +423,8 @@ def _ensure_right_or_unknown(index: LocalIndex, records: list[MappingRecord], da
         maps = (each.reaching(records[-1].covered_to) for each in (folded_at_once(records)[source], known, behind))
         wanted, *both = (replace(each, began=0) for each in maps)
         if doubtful:  # then the commit record alone tells of the loss
-            commit = records[-1].generation, records[-1].covered_to
-            both = [unless_copied_anew(each, index.reader().newest(source), *commit) for each in both]
+            newest, commit = index.reader().newest(source), committed(records[-1])
+            both = [unless_copied_anew(each, newest, commit) for each in both]
         for found in both:
             positions = np.arange(held.since if found is both[1] else 0, 40)
             for to in targets:

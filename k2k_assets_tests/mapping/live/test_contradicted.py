@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -17,6 +18,7 @@ from k2k_assets.mapping.algebra.translate import TranslationState, translate, tr
 from k2k_assets.mapping.live import copied_positions
 from k2k_assets.mapping.live import live as live_mappings
 from k2k_assets.mapping.live.live import LiveMappings
+from k2k_assets.mapping.live.not_indexed import AS_INDEXED, mapped_from
 from k2k_assets.pipeline import Pipeline
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory import plans
@@ -90,10 +92,11 @@ class World:
         for module in (live_mappings, copied_positions):
             patch.setattr(module, "TopicFollower", followed)
 
-    def commit(self, position: int, generation: int) -> None:
+    def commit(self, position: int, generation: int, target_end: int | None = None, **changed: Any) -> None:
         record = plans.commit_record(
             TopicPartition("s", 0), position, generation=generation, sequence=position, began=0,
-            group=GROUP, cluster=CLUSTERS[0], source_topic_id="sid", target_topic="t", target_topic_id="tid",
+            group=GROUP, cluster=CLUSTERS[0], source_topic_id="sid", target_topic="t",
+            target_end=target_end, **{"target_topic_id": "tid", **changed},
         )  # fmt: skip
         self.commits.write_raw(record.key_bytes(), record.value_bytes())
 
@@ -142,7 +145,7 @@ def test_an_idle_partition_that_was_copied_again_is_not_answered_by_the_former_c
     before = world.live()
     assert _forth_and_back(before, 0) == AS_BEFORE
     world.mappings.write(mapping_record((3, 1), (60, 100), [(60, 40, 40)]))
-    world.commit(100, generation=3)
+    world.commit(100, generation=3, target_end=80)
     world.mappings.expire()
     live = before if when == "while it runs" else world.live()
     assert _forth_and_back(live, 0) == UNKNOWN
@@ -153,12 +156,41 @@ def test_an_idle_partition_that_was_copied_again_is_not_answered_by_the_former_c
     assert found.offsets.tolist() == [-1, -1, 80, 100]
 
 
+def test_an_index_is_in_doubt_where_its_mapping_topic_is_gone(world: World) -> None:
+    """Its last records may never have been read."""
+    found = mapped_from(world.pipeline, world.index.reader(), cast("Cluster", Target({})), 10)
+    assert found == {SOURCE: AS_INDEXED._replace(is_doubtful=True)}
+
+
 def test_what_the_same_generation_has_copied_answers_on(world: World) -> None:
     """It never goes back: what is lost was copied behind all that is known, or is another partition's."""
     world.mappings.write(mapping_record((1, 2), (100, 110), [(100, 100, 10)]))
     world.commit(110, generation=1)
     world.mappings.expire()
     assert _forth_and_back(world.live(), 0) == ([50, -1, -1], [50, 100])
+
+
+SET_BY_HAND = Overridden("me", None, 60, "sid", "tid", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        ({"target_end": 100}, AS_BEFORE),
+        ({"target_end": 101}, UNKNOWN),
+        ({"target_end": None}, UNKNOWN),  # others feed the target partition, too
+        ({"target_end": 100, "target_topic_id": "anew"}, UNKNOWN),
+        ({"target_end": 100, "overridden": SET_BY_HAND}, UNKNOWN),  # the target may have been cut off before
+    ],
+)
+def test_a_restart_that_copied_nothing_leaves_the_answers(
+    world: World, said: dict[str, Any], answers: tuple[list[int], list[int]]
+) -> None:
+    """A mapping record is lost, nobody knows of which partition. Who stops commits idle partitions, too."""
+    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
+    world.mappings.expire()
+    world.commit(100, generation=3, **said)
+    assert _forth_and_back(world.live(), 0) == answers
 
 
 def test_where_nothing_is_lost_a_new_instance_changes_nothing(world: World) -> None:

@@ -45,7 +45,7 @@ def _indexed(copy: HandCopy) -> Manifest:
 
 def _not_indexed(copy: HandCopy, manifest: Manifest) -> dict[TopicPartition, int]:
     found = mapped_from(copy.pipeline, _reader(manifest), copy.target, 10)
-    return {TopicPartition(source.topic, source.partition): start for source, (start, _) in found.items()}
+    return {TopicPartition(source.topic, source.partition): each.start for source, each in found.items()}
 
 
 def _reader(manifest: Manifest) -> IndexReader:

@@ -11,9 +11,11 @@ from typing import cast
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingKey, MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.runs import Run, merge
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
@@ -29,6 +31,7 @@ from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
 from k2k_assets.mapping.index.update import Update
+from k2k_assets_tests.support.memory import plans
 
 GROUP = "g"
 TOPIC = "mappings"
@@ -238,6 +241,15 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
             records.append(mapping_record(order, covered, merged, partition, time=number, dropped=dropped))
         ends = [end + 1 for end in ends]
     return records
+
+
+def committed(record: MappingRecord, target_end: int | None = None) -> CommitRecord:
+    """The commit record of the transaction of a mapping record; without a target end where several are fed."""
+    return plans.commit_record(
+        TopicPartition(record.topic, record.partition), record.covered_to, generation=record.generation,
+        sequence=record.sequence, group=record.group, cluster=record.cluster, source_topic_id=record.source_topic_id,
+        target_topic="t", target_topic_id="tid", target_end=target_end,
+    )  # fmt: skip
 
 
 def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:

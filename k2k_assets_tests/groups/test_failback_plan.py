@@ -57,13 +57,15 @@ def planned(
     by: Pipe = ONE,
     source_start: int = 0,
     source_end: int = 100,
+    reverse: Pipe | None = None,
 ) -> list[FailbackPlan]:
     held, stands = (
         {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in offsets.items()}
         for offsets in (on_target, on_source or {})
     )
     ends = {tp: Ends(source_start, source_end) for tp in (A0, B0)}
-    return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
+    groups = {"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}
+    return plan_failback(*groups, by, ends, "k2k_", reverse)
 
 
 def test_only_partitions_of_topics_that_a_group_reads_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +138,16 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     assert plan.commits == {A0: offset}
     (plan,) = planned({XA0: on_target}, by=careful)
     assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
+
+
+def test_a_reverse_pipeline_of_another_topic_makes_no_position_exact() -> None:
+    """Where no record comes back, only the pipeline's own mappings tell what may be read again."""
+    known = mapping(A0, 8, {XA0: [Run(0, 0, 3), Run(3, 5, 5)]})
+    careless = replace(pipe(PREFIXED, {XA0: Ends(0, 10)}, known), at_least_once={A0})
+    other = pipe(STATIC, {ALL0: Ends(0, 9)}, mapping(B0, 9, {ALL0: [Run(0, 0, 9)]}))
+    for reverse in (None, other):
+        (plan,) = planned({XA0: 5}, by=careless, reverse=reverse)
+        assert [(row.offset, row.decision) for row in plan.rows] == [(3, "may be read again")]
 
 
 def test_the_delivery_mode_is_the_one_at_the_cut() -> None:

@@ -65,13 +65,13 @@ class Pipe:
         routing: Routing of the pipeline.
         copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
         at_least_once: Partitions that are copied at least once, or were: some copies may lie there twice, and no
-            mapping record answers for them.
+            mapping record answers for them. Each with `CommitRecord.repeats_below`.
     """
 
     map_of: WholeMapOf
     routing: Routing
     copied: CopiedAtCut
-    at_least_once: Collection[TopicPartition] = ()
+    at_least_once: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition with today's topic id."""
@@ -380,13 +380,14 @@ class _Planner:
         }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        if source not in self.pipe.at_least_once:
+        below = self.pipe.at_least_once.get(source)
+        if below is None:
             return False  # always exactly once: all readable records are mapped
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)
         return any(
-            bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]))[0])
+            bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]), below)[0])
             for target, committed in found.items()
         )
 

@@ -64,7 +64,7 @@ def commit_record(
         marker=pipeline.marker,
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
         at_least_once=_at_least_once(facts, pipeline),
-        was_at_least_once=of_target is not None and of_target.was_at_least_once,
+        at_least_once_below=of_target.at_least_once_below if of_target else None,
         overridden=Overridden(
             by=request.by,
             why=request.why,

@@ -277,10 +277,10 @@ def test_how_it_is_copied_is_told_by_the_file_where_the_record_cannot_be_read(
 
 @pytest.mark.parametrize("now", ["t-t", "t-new"])
 def test_that_it_was_copied_at_least_once_stays_noted_in_its_target_topic(tmp_path: Path, now: str) -> None:
-    copied = plans.commit_record(P0, 100, began=50, was_at_least_once=True)
+    copied = plans.commit_record(P0, 100, began=50, at_least_once_below=40)
     one = decide_override(facts(record=copied, target_topic_id=now, target_end=5), 50, request(new_topic=True))
     record, _ = records(tmp_path, one, new_topic=True)
-    assert record.was_at_least_once == (now == "t-t")
+    assert record.at_least_once_below == (40 if now == "t-t" else None)
 
 
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:

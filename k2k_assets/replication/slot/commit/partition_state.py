@@ -202,8 +202,21 @@ def commit_record(
         marker=slot.pipeline.marker,
         marker_changed=state.marker_changed,
         at_least_once=not slot.pipeline.features.exactly_once,
-        at_least_once_below=state.at_least_once_below if slot.pipeline.features.exactly_once else None,
+        at_least_once_below=_at_least_once_below(slot, state),
     )
+
+
+def _at_least_once_below(slot: SlotPlan, state: PartitionState) -> int | None:
+    """Where the partition went on exactly once behind copies at least once.
+
+    What a frozen writer sends late stops the partition, as records of others do. Where these are ignored, or cannot be
+    told, it may lie behind each copy so far.
+    """
+    pipeline = slot.pipeline
+    if state.at_least_once_below is None or not pipeline.features.exactly_once:
+        return None
+    is_noticed = slot.one_to_one and pipeline.error_handling.on_foreign_writer != "ignore"
+    return state.at_least_once_below if is_noticed else state.next
 
 
 def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason) -> CommitRecord:

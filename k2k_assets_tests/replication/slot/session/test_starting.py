@@ -16,6 +16,7 @@ from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.error_handling import Policy
 from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.commit import partition_state
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
@@ -205,6 +206,21 @@ def test_that_copies_were_made_at_least_once_stays_known(
     assert newest.repeats_below == (EVERYWHERE if mode == "disabled" else below)
     stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
     assert stopped.repeats_below == newest.repeats_below
+
+
+@pytest.mark.parametrize(
+    ("policy", "alone", "below"), [(None, True, 2), ("fail", True, 2), ("ignore", True, 8), (None, False, 8)]
+)
+def test_where_records_of_others_are_ignored_copies_at_least_once_may_come_late(
+    tmp_path: Path, policy: Policy | None, alone: bool, below: int
+) -> None:
+    """A writer that was frozen before the change may wake up after it: nothing tells what it sends from others'."""
+    pipeline = pipeline_with(tmp_path)
+    handling = pipeline.error_handling.model_copy(update={"on_foreign_writer": policy})
+    slot = slot_plan(pipeline.model_copy(update={"error_handling": handling}), {P0: 9}, one_to_one=alone)
+    state = PartitionState.of(slot, slot.partitions[0], commit_record(P0, 5, at_least_once_below=2))
+    state.next += 3
+    assert partition_state.commit_record(slot, state, "commit", 1, 7).at_least_once_below == below
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

@@ -18,6 +18,8 @@ from k2k_assets.pipeline.sections.bidirectional import Marker
 
 VERSION = 1
 _BY_RECORDS = "records"
+EVERYWHERE = 2**62
+"""Of a partition that is copied at least once still: behind every source position (`repeats_below`)."""
 Kind = Literal["start", "commit", "release", "override"]
 
 
@@ -78,7 +80,7 @@ class _Value(wire.Value, frozen=True):
     marker: tuple[str, str, str] | None = None
     marker_changed: bool = False
     at_least_once: bool = False
-    was_at_least_once: bool = False
+    at_least_once_below: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,10 @@ class CommitRecord:
         at_least_once: Whether its writer copies at least once: copies may lie on the target that no mapping record
             answers for yet. It is committed before the first such copy. False in records of releases that did not note
             it.
-        was_at_least_once: Whether its writer copies exactly once, behind copies at least once in the target topic: some
-            of those may be there twice, and no mapping record will ever answer for them. False likewise.
+        at_least_once_below: Position at which its writer, or one before it, went on exactly once behind copies at least
+            once in the target topic: some of those may be there twice, and no mapping record will ever answer for them.
+            They lie before the copies from this position on. None if there are none, if its writer copies at least
+            once, and in records of releases that did not note it.
     """
 
     group: str
@@ -184,7 +188,7 @@ class CommitRecord:
     marker: Marker | None = None
     marker_changed: bool = False
     at_least_once: bool = False
-    was_at_least_once: bool = False
+    at_least_once_below: int | None = None
     version: ClassVar[int] = VERSION
 
     @property
@@ -219,7 +223,15 @@ class CommitRecord:
     @property
     def has_copies_at_least_once(self) -> bool:
         """Whether copies at least once may lie in the target topic, whoever copies now."""
-        return self.at_least_once or self.was_at_least_once
+        return self.repeats_below is not None
+
+    @property
+    def repeats_below(self) -> int | None:
+        """The source position before whose copy some may lie in the target topic twice, of which one is mapped.
+
+        `EVERYWHERE` while the partition is copied at least once; None if it never was.
+        """
+        return EVERYWHERE if self.at_least_once else self.at_least_once_below
 
     @property
     def is_source_cut(self) -> bool:

@@ -65,13 +65,13 @@ class Pipe:
         routing: Routing of the pipeline.
         copied: The copied partitions at a cut; `ends` and `topic_ids` are those of the cluster that it copies to.
         at_least_once: Partitions that are copied at least once, or were: some copies may lie there twice, and no
-            mapping record answers for them.
+            mapping record answers for them. Each with `CommitRecord.repeats_below`.
     """
 
     map_of: WholeMapOf
     routing: Routing
     copied: CopiedAtCut
-    at_least_once: Collection[TopicPartition] = ()
+    at_least_once: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def target(self, partition: TopicPartition) -> Target:
         """A target partition with today's topic id."""
@@ -312,7 +312,7 @@ class _Planner:
             return ends.start, FailbackDecision.EXPIRED, again
         if state is TranslationState.AHEAD:
             return min(offset, ends.end), FailbackDecision.AHEAD, again
-        repeats = state is TranslationState.MAY_REPEAT or self._may_repeat(source, found)
+        repeats = state is TranslationState.MAY_REPEAT
         return min(offset, ends.end), FailbackDecision.MAY_REPEAT if repeats else FailbackDecision.EXACT, again
 
     def _log_end(self, source: TopicPartition, otherwise: int) -> int:
@@ -331,14 +331,18 @@ class _Planner:
             return NO_OFFSET, TranslationState.UNKNOWN, 0
         if len(targets) > 1:
             read_to = {self.pipe.target(target): found[target].offset if target in found else 0 for target in targets}
-            return *combine_back(mapping, read_to), 0
-        (target,) = targets
-        position = found[target].offset
-        if self.reverse and (copied_back or self._is_copied_back(target, source)):
-            return self._both_ways(self.reverse, source, target, position)
-        mapped_to = self.pipe.copied.ends[target].end
-        back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
-        return int(back.offsets[0]), TranslationState(int(back.states[0])), 0
+            offset, state = combine_back(mapping, read_to)
+        else:
+            (target,) = targets
+            position = found[target].offset
+            if self.reverse and (copied_back or self._is_copied_back(target, source)):
+                return self._both_ways(self.reverse, source, target, position)
+            mapped_to = self.pipe.copied.ends[target].end
+            back = translate_back(mapping, self.pipe.target(target), np.array([position]), mapped_to)
+            offset, state = int(back.offsets[0]), TranslationState(int(back.states[0]))
+        if state is TranslationState.EXACT and self._may_repeat(source, found):
+            state = TranslationState.MAY_REPEAT
+        return offset, state, 0
 
     def _both_ways(
         self, reverse: Pipe, source: TopicPartition, target: TopicPartition, position: int
@@ -376,13 +380,14 @@ class _Planner:
         }
 
     def _may_repeat(self, source: TopicPartition, found: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        if source not in self.pipe.at_least_once or self.reverse:
-            return False  # always exactly once: all readable records are mapped; both ways: the state says it
+        below = self.pipe.at_least_once.get(source)
+        if below is None:
+            return False  # always exactly once: all readable records are mapped
         if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)
         return any(
-            bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]))[0])
+            bool(may_repeat(mapping, self.pipe.target(target), np.array([committed.offset]), below)[0])
             for target, committed in found.items()
         )
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.commit_record import EVERYWHERE, CommitRecord
 from k2k_assets.control.mapping_records import BothWays
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
@@ -163,10 +163,15 @@ class FollowedMappings:
             return set(self.mapped)
         return {tp for tp, record in self.committed().items() if record.at_least_once}
 
-    def with_copies_at_least_once(self) -> set[TopicPartition]:
-        """The source partitions in `mapped` that are copied at least once, or were, into the present target topic."""
-        noted = {tp for tp, record in self.committed().items() if record.was_at_least_once}
-        return noted | self.at_least_once()
+    def with_copies_at_least_once(self) -> dict[TopicPartition, int]:
+        """The source partitions in `mapped` that are copied at least once, or were, into the present target topic.
+
+        Returns:
+            `CommitRecord.repeats_below` of each.
+        """
+        noted = {tp: record.repeats_below for tp, record in self.committed().items()}
+        known = {tp: below for tp, below in noted.items() if below is not None}
+        return known | dict.fromkeys(self.at_least_once(), EVERYWHERE)
 
     @property
     def records_read(self) -> int:

@@ -63,8 +63,8 @@ def commit_record(
         source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
-        at_least_once=_at_least_once(facts, pipeline),
-        was_at_least_once=of_target is not None and of_target.was_at_least_once,
+        at_least_once=_at_least_once(facts, pipeline, of_target),
+        at_least_once_below=_at_least_once_below(override, pipeline, of_target, request),
         overridden=Overridden(
             by=request.by,
             why=request.why,
@@ -76,11 +76,24 @@ def commit_record(
     )
 
 
-def _at_least_once(facts: PartitionFacts, pipeline: Pipeline) -> bool:
+def _at_least_once(facts: PartitionFacts, pipeline: Pipeline, of_target: CommitRecord | None) -> bool:
     """Whether copies may lie on the target that are not mapped yet; the file tells where no record can be read."""
     if facts.unreadable:
         return not pipeline.features.exactly_once
-    return facts.record is not None and facts.record.at_least_once
+    return of_target is not None and of_target.at_least_once
+
+
+def _at_least_once_below(
+    override: Override, pipeline: Pipeline, of_target: CommitRecord | None, request: Request
+) -> int | None:
+    """Where it goes on exactly once behind copies at least once; the position where no record can be read."""
+    if override.facts.unreadable:
+        return override.position if pipeline.features.exactly_once else None
+    below = of_target.at_least_once_below if of_target else None
+    if below is None or not request.foreign_records:
+        return below
+    # What is accepted may be what a frozen writer had sent at least once, and what came late.
+    return max(below, override.position)
 
 
 def _source_was_cut(override: Override) -> bool:

@@ -186,6 +186,8 @@ _READ: dict[Subject, str] = {
 
 def _mapper(pipeline: Pipeline) -> Iterator[Need]:
     yield Need("source", "copied topics", "Describe", "see that they still are those that were copied")
+    if pipeline.shares_targets:
+        yield Need("source", "copied topics", "Read", "see where copies end that the pipeline back has lost there")
     yield Need("source", "consumer groups", "Describe", "see where they stand")
     yield from _mappings(pipeline)
     yield Need("target", "assignment topic", "Read", "see whether a newer mapper works")

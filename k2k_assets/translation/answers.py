@@ -118,8 +118,10 @@ def on_source(
         if target in mapping.runs:
             place = TopicPartition(mapping.source.topic, mapping.source.partition)
             back = translate_back(mapping, target, positions, mapped_to)
-            if routes.may_repeat(place.topic):
-                repeats = (back.states == TranslationState.EXACT) & may_repeat(mapping, target, positions)
+            below = routes.repeats_below(place)
+            # Where it is not alone, the gaps hold records of others.
+            if below is not None and routes.is_alone(place.topic):
+                repeats = (back.states == TranslationState.EXACT) & may_repeat(mapping, target, positions, below)
                 back = replace(back, states=np.where(repeats, np.uint8(TranslationState.MAY_REPEAT), back.states))
             answers.append(_clamped(place, back, routes.source))
     return answers or [nowhere(len(positions))]
@@ -135,7 +137,7 @@ def _both_ways(
     source_end: int | None,
 ) -> FirstUnread:
     start, alone = routes.target.starts.get(_place(target)), routes.is_alone(mapping.source.topic)
-    repeats = mapping.source.topic in routes.at_least_once
+    repeats = routes.is_at_least_once(TopicPartition(mapping.source.topic, mapping.source.partition))
     if start is None or stable is None or not alone or (repeats and source_end is None):
         return unproven(len(positions))
     end = source_end if repeats else None
@@ -175,7 +177,7 @@ def both_ways_back(
         unread = unproven(len(positions))
         if start is not None and end is not None and routes.is_alone(place.topic):
             sides = mapping, target, positions, (start, end), target_end
-            unread = other_way.first_unread_back(*sides, repeats=routes.has_copies_at_least_once(place.topic))
+            unread = other_way.first_unread_back(*sides, repeats=routes.repeats_below(place) is not None)
         found = _clamped(place, Translated(unread.offsets, unread.states), routes.source)
         answers.append(found._replace(again=unread.again))
     return answers or [nowhere(len(positions))]

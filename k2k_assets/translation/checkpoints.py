@@ -28,6 +28,7 @@ from k2k_assets.mapping.algebra.translate import (
 from k2k_assets.translation import spark_offsets
 from k2k_assets.translation.groups import CopiedAtCut, translate_groups
 from k2k_assets.translation.log_ends import before_end
+from k2k_assets.translation.routes import Routes
 from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
@@ -164,7 +165,7 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
     commits, cut = translator.mappings.copied(), translator.cut
     positions = {tp: commits[source].position for tp, source in sources.items() if source in commits}
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
-    unmapped = {tp for tp in sources if tp.topic in translator.routes.at_least_once}
+    unmapped = {tp for tp in sources if translator.routes.is_at_least_once(tp)}
     now = translator.source_ends(unmapped)
     source_ends = {tp: now.get(tp, _FAR) for tp in unmapped}
     logs = translator.source_logs(sources)
@@ -205,10 +206,16 @@ def _back(translator: OffsetTranslator, mapping: PartitionMap, read: Mapping[Tar
         stable = translator.cut.stable.get(TopicPartition(target.topic, target.partition))
         back = translate_back(mapping, target, np.array([position]), stable)
         offset, state = int(back.offsets[0]), TranslationState(int(back.states[0]))
-    repeats = translator.routes.may_repeat(mapping.source.topic) and any(
-        bool(may_repeat(mapping, target, np.array([position]))[0]) for target, position in read.items()
-    )
-    return offset, TranslationState.MAY_REPEAT if repeats and state is TranslationState.EXACT else state
+    repeats = state is TranslationState.EXACT and _may_repeat(translator.routes, mapping, read)
+    return offset, TranslationState.MAY_REPEAT if repeats else state
+
+
+def _may_repeat(routes: Routes, mapping: PartitionMap, read: Mapping[Target, int]) -> bool:
+    source = mapping.source
+    below = routes.repeats_below(TopicPartition(source.topic, source.partition))
+    if below is None or not routes.is_alone(source.topic):
+        return False
+    return any(bool(may_repeat(mapping, target, np.array([at]), below)[0]) for target, at in read.items())
 
 
 def _log_start(translator: OffsetTranslator, mapping: PartitionMap) -> tuple[int, TranslationState]:

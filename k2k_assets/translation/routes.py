@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from k2k_assets.control.commit_record import CommitRecord
+from k2k_assets.control.commit_record import EVERYWHERE, CommitRecord
 from k2k_assets.core.errors import ClusterUnreachable, Hidden, Refused
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
@@ -52,8 +52,9 @@ class Routes:
         spread: Source topics whose records do not keep the number of their partition.
         source: The source topics.
         target: The target topics.
-        at_least_once: Source topics that are copied at least once: copies may not be mapped yet.
-        was_at_least_once: Source topics that were copied so earlier: copies may lie on the target twice.
+        at_least_once: Whether the file says that all topics are copied at least once.
+        noted: Source partitions that are copied at least once, or were, as their commit records say: each with
+            `CommitRecord.repeats_below`.
     """
 
     cluster: str
@@ -61,19 +62,22 @@ class Routes:
     spread: frozenset[str]
     source: Standing
     target: Standing
-    at_least_once: Collection[str] = frozenset()
-    was_at_least_once: Collection[str] = frozenset()
+    at_least_once: bool = False
+    noted: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def as_noted(self, copied: Iterable[CommitRecord]) -> Routes:
-        """The routes, where some topics are copied at least once, or were, whatever the file says by now.
+        """The routes, where some partitions are copied at least once, or were, whatever the file says by now.
 
         Args:
-            copied: The newest commit records of the source partitions.
+            copied: The newest commit records of the source partitions, also of those of former topics.
         """
-        records = list(copied)
-        now = {record.source.topic for record in records if record.at_least_once}
-        before = {record.source.topic for record in records if record.was_at_least_once}
-        return replace(self, at_least_once=now.union(self.at_least_once), was_at_least_once=before)
+        noted = {
+            record.source: below
+            for record in copied
+            if record.source_topic_id == self.source.ids.get(record.source.topic)
+            if (below := record.repeats_below) is not None
+        }
+        return replace(self, noted=noted)
 
     def source_partition(self, topic: str, partition: int) -> SourcePartition | None:
         """The source partition with today's topic id; None if the topic was never copied."""
@@ -96,13 +100,13 @@ class Routes:
         """The source topics that are copied to a target topic."""
         return sorted(topic for topic, target in self.targets.items() if target == target_topic)
 
-    def has_copies_at_least_once(self, source_topic: str) -> bool:
-        """Whether the target may hold copies of a topic twice, of which the mappings know one."""
-        return source_topic in self.at_least_once or source_topic in self.was_at_least_once
+    def is_at_least_once(self, source: TopicPartition) -> bool:
+        """Whether a partition is copied at least once: copies may not be mapped yet."""
+        return self.repeats_below(source) == EVERYWHERE
 
-    def may_repeat(self, source_topic: str) -> bool:
-        """Whether a reader that goes back may read again what is on the target twice; known one to one only."""
-        return self.has_copies_at_least_once(source_topic) and self.is_alone(source_topic)
+    def repeats_below(self, source: TopicPartition) -> int | None:
+        """As `CommitRecord.repeats_below`, of a source partition."""
+        return EVERYWHERE if self.at_least_once else self.noted.get(source)
 
     def keeps_partition(self, source_topic: str) -> bool:
         """Whether records of a source topic keep the number of their partition."""
@@ -145,10 +149,9 @@ def routes(
             continue  # the topic has no route any more
     on_source = _standing(source, targets) if source else Standing(dict(copied), {})
     spread = frozenset(topic for topic in targets if not pipeline.routing.keeps_partition(topic))
-    at_least_once = frozenset() if pipeline.features.exactly_once else frozenset(targets)
     on_target = _standing(target, set(targets.values()))
     on_target = replace(on_target, ends=target.led_offsets(on_target.starts, "stable").offsets)
-    return Routes(cluster, targets, spread, on_source, on_target, at_least_once)
+    return Routes(cluster, targets, spread, on_source, on_target, not pipeline.features.exactly_once)
 
 
 def answering(source: Cluster, needed: bool) -> Cluster | None:

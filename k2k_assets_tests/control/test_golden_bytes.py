@@ -137,11 +137,11 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"began":0,"atLeastOnce":true}',
     ),
     "commit, noted to have been at least once": (
-        replace(COMMIT, was_at_least_once=True).value_bytes(),
+        replace(COMMIT, at_least_once_below=1200).value_bytes(),
         b'{"version":1,"kind":"commit","pipeline":"p","position":1234,"leaderEpoch":3,'
         b'"sourceTopicId":"sid","target":{"topic":"copies","id":"tid"},"targetEnd":1301,"generation":16,'
         b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
-        b'"began":0,"wasAtLeastOnce":true}',
+        b'"began":0,"atLeastOnceBelow":1200}',
     ),
     "commit, nothing known": (
         START.value_bytes(),

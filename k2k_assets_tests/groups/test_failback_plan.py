@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k2k_assets.core.runs import Run
+from k2k_assets.control.commit_record import EVERYWHERE
+from k2k_assets.core.runs import Run, merge
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups import failback_plan
 from k2k_assets.groups.failback_plan import BackRow, FailbackDecision, FailbackPlan, Pipe, plan_failback
@@ -57,13 +58,15 @@ def planned(
     by: Pipe = ONE,
     source_start: int = 0,
     source_end: int = 100,
+    reverse: Pipe | None = None,
 ) -> list[FailbackPlan]:
     held, stands = (
         {tp: at if isinstance(at, CommittedOffset) else CommittedOffset(at) for tp, at in offsets.items()}
         for offsets in (on_target, on_source or {})
     )
     ends = {tp: Ends(source_start, source_end) for tp in (A0, B0)}
-    return plan_failback({"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}, by, ends, "k2k_")
+    groups = {"g": GroupOffsets("g", held)}, {"g": GroupOffsets("g", stands)}
+    return plan_failback(*groups, by, ends, "k2k_", reverse)
 
 
 def test_only_partitions_of_topics_that_a_group_reads_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +133,7 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     """The copy crashed after it had sent 3 and 4, and sent them again: 0 1 2 (3 4) 3 4 5, and one more at the end."""
     known = mapping(A0, 6, {XA0: [Run(0, 0, 3), Run(3, 5, 3)]})
     careful = pipe(PREFIXED, {XA0: Ends(0, 9)}, known)
-    careless = replace(careful, at_least_once={A0})
+    careless = replace(careful, at_least_once={A0: EVERYWHERE})
     (plan,) = planned({XA0: on_target}, by=careless)
     assert [(row.offset, row.decision) for row in plan.rows] == [(offset, word)]
     assert plan.commits == {A0: offset}
@@ -138,18 +141,56 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
 
 
+@pytest.mark.parametrize(
+    ("runs", "below", "words"),
+    [
+        # 0 to 9 at least once, then a thousand transactions: of what lies between their copies all is markers.
+        (
+            [Run(0, 0, 10), *(Run(10 + 5 * n, 10 + 6 * n, 5) for n in range(1000))],
+            10,
+            {10: (10, "exact"), 15: (15, "exact"), 16: (15, "exact"), 6010: (5010, "exact")},
+        ),
+        # 0 1 2 (3 4) 3 4 at least once
+        (
+            [Run(0, 0, 3), Run(3, 5, 7), *(Run(10 + 5 * n, 13 + 6 * n, 5) for n in range(1000))],
+            5,
+            {3: (3, "exact"), 5: (3, "may be read again"), 6: (4, "may be read again"), 7: (5, "exact"),
+             6013: (5010, "exact")},
+        ),
+    ],
+)  # fmt: skip
+def test_behind_what_was_copied_exactly_once_nothing_is_read_again(
+    runs: list[Run], below: int, words: dict[int, tuple[int, str]]
+) -> None:
+    known = mapping(A0, 5010, {XA0: merge(runs)})
+    by = replace(pipe(PREFIXED, {XA0: Ends(0, 6013)}, known), at_least_once={A0: below})
+    for at, expected in words.items():
+        (plan,) = planned({XA0: at}, by=by, source_end=6000)
+        assert [(row.offset, row.decision) for row in plan.rows] == [expected]
+
+
+def test_a_reverse_pipeline_of_another_topic_makes_no_position_exact() -> None:
+    """Where no record comes back, only the pipeline's own mappings tell what may be read again."""
+    known = mapping(A0, 8, {XA0: [Run(0, 0, 3), Run(3, 5, 5)]})
+    careless = replace(pipe(PREFIXED, {XA0: Ends(0, 10)}, known), at_least_once={A0: EVERYWHERE})
+    other = pipe(STATIC, {ALL0: Ends(0, 9)}, mapping(B0, 9, {ALL0: [Run(0, 0, 9)]}))
+    for reverse in (None, other):
+        (plan,) = planned({XA0: 5}, by=careless, reverse=reverse)
+        assert [(row.offset, row.decision) for row in plan.rows] == [(3, "may be read again")]
+
+
 def test_the_delivery_mode_is_the_one_at_the_cut() -> None:
     """A copy that is started anew at least once before the cut may have left copies below it."""
-    noted: set[TopicPartition] = set()
+    noted: dict[TopicPartition, int] = {}
 
     def cut() -> CopiedAtCut:
-        noted.add(A0)
+        noted[A0] = 3
         return ONE.copied
 
     mappings: Any = SimpleNamespace(
-        map_of=ONE.map_of, routing=PREFIXED, cut=cut, with_copies_at_least_once=lambda: set(noted)
+        map_of=ONE.map_of, routing=PREFIXED, cut=cut, with_copies_at_least_once=lambda: dict(noted)
     )
-    assert _pipe(mappings).at_least_once == {A0}
+    assert _pipe(mappings).at_least_once == {A0: 3}
 
 
 @pytest.mark.parametrize(

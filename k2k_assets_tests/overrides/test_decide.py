@@ -272,15 +272,34 @@ def test_how_it_is_copied_is_told_by_the_file_where_the_record_cannot_be_read(
     one = decide_override(facts(None, unreadable="no JSON"), 110, request())
     record, _ = records(tmp_path, one, features={"exactlyOnce": mode})
     assert record.at_least_once == repeats
+    assert record.at_least_once_below == (None if repeats else 110), "whether it was before nobody knows"
     assert not records(tmp_path, decide_override(facts(None), 110, request()))[0].at_least_once, "nothing is copied yet"
 
 
 @pytest.mark.parametrize("now", ["t-t", "t-new"])
 def test_that_it_was_copied_at_least_once_stays_noted_in_its_target_topic(tmp_path: Path, now: str) -> None:
-    copied = plans.commit_record(P0, 100, began=50, was_at_least_once=True)
+    copied = plans.commit_record(P0, 100, began=50, at_least_once_below=40)
     one = decide_override(facts(record=copied, target_topic_id=now, target_end=5), 50, request(new_topic=True))
     record, _ = records(tmp_path, one, new_topic=True)
-    assert record.was_at_least_once == (now == "t-t")
+    assert record.at_least_once_below == (40 if now == "t-t" else None)
+
+
+@pytest.mark.parametrize(("now", "noted"), [("t-t", True), ("t-new", False)])
+def test_in_a_new_target_topic_no_copies_at_least_once_lie(tmp_path: Path, now: str, noted: bool) -> None:
+    copied = plans.commit_record(P0, 100, began=50, at_least_once=True)
+    one = decide_override(facts(record=copied, target_topic_id=now, target_end=5), 50, request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert record.at_least_once == noted
+
+
+@pytest.mark.parametrize(("accepted", "below"), [(True, 100), (False, 40)])
+def test_what_is_accepted_may_have_come_late_of_a_copy_at_least_once(
+    tmp_path: Path, accepted: bool, below: int
+) -> None:
+    copied = plans.commit_record(P0, 100, began=50, at_least_once_below=40)
+    one = decide_override(facts(record=copied), "current", request(foreign_records=accepted))
+    record, _ = records(tmp_path, one, foreign_records=accepted)
+    assert record.at_least_once_below == below
 
 
 def test_foreign_records_are_accepted_up_to_now(tmp_path: Path) -> None:

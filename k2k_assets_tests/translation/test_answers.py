@@ -127,20 +127,37 @@ def test_back_to_every_source_of_a_partition() -> None:
 def test_back_at_least_once_what_may_be_read_again_is_said() -> None:
     """0 1 2 (3 4) 3 4 5: of the copies in brackets no mapping record tells."""
     mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 4, 5, 6, 7, 8])
-    [found] = on_source(replace(_routes(), at_least_once={"s"}), [mapping], target(0), asked)
+    [found] = on_source(replace(_routes(), at_least_once=True), [mapping], target(0), asked)
     assert [STATE_LABELS[state] for state in found.states] == ["exact", *["may be read again"] * 3, "exact", "exact"]
     assert found.offsets.tolist() == [3, 3, 3, 4, 5, 6]
     [found] = on_source(_routes(), [mapping], target(0), asked)
     assert {STATE_LABELS[state] for state in found.states} == {"exact"}
 
 
-@pytest.mark.parametrize("told", ["at_least_once", "was_at_least_once"])
-def test_back_what_was_copied_at_least_once_may_be_read_again_whatever_the_file_says(told: str) -> None:
-    mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.array([3, 5, 7])
-    noted = _routes().as_noted([commit_record(TopicPartition("s", 0), 6, **{told: True})])
-    [found] = on_source(noted, [mapping], target(0), asked)
-    assert [STATE_LABELS[state] for state in found.states] == ["exact", "may be read again", "exact"]
-    assert set(noted.at_least_once) == ({"s"} if told == "at_least_once" else set()), "nothing else is to come"
+@pytest.mark.parametrize(
+    ("told", "repeated"),
+    [
+        ({"at_least_once": True}, {4, 5, 6, 9}),
+        ({"at_least_once_below": 3}, {4, 5, 6}),  # behind its copy at 5 lie markers
+        ({"at_least_once_below": 5}, {4, 5, 6}),
+        ({"at_least_once_below": 6}, {4, 5, 6, 9}),  # it is not copied yet: 6 may have been, and is to come again
+        ({"at_least_once": True, "source_topic_id": "former"}, set()),
+        ({"at_least_once_below": 6, "source_topic_id": "former"}, set()),
+        ({"at_least_once": True, "source": TopicPartition("s", 1)}, set()),
+    ],
+)
+def test_back_what_was_copied_at_least_once_may_be_read_again_whatever_the_file_says(
+    told: dict[str, Any], repeated: set[int]
+) -> None:
+    """0 1 2 (3 4) 3 4 5 |: of the copies in brackets no mapping record tells."""
+    mapping, asked = _map({0: [Run(0, 0, 3), Run(3, 5, 3)]}), np.arange(10)
+    place = TopicPartition("s", 0)
+    record = replace(commit_record(place, 6), **{"source_topic_id": "sid", **told})
+    noted = _routes().as_noted([record])
+    [found] = on_source(noted, [mapping], target(0), asked, mapped_to=9)
+    assert {at for at, state in enumerate(found.states) if STATE_LABELS[state] == "may be read again"} == repeated
+    is_so = bool(repeated) and record.at_least_once
+    assert noted.is_at_least_once(place) == is_so, "where it was copied so earlier, nothing else is to come"
 
 
 def test_runs_into_a_topic_that_was_deleted_are_not_consulted() -> None:

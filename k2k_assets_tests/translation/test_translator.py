@@ -50,9 +50,9 @@ def test_the_delivery_mode_is_the_one_at_the_cut(tmp_path: Path, monkeypatch: py
     def both(*_: object) -> Iterator[tuple[object, object]]:
         yield cluster, cluster
 
-    known = Routes("c", {"s": "t"}, frozenset(), Standing({}, {}), Standing({}, {}))
+    known = Routes("c", {"s": "t"}, frozenset(), Standing({"s": "s-s"}, {}), Standing({}, {}))
     monkeypatch.setattr(translator, "both_clusters", both)
     monkeypatch.setattr(translator, "LiveMappings", _Mappings)
     monkeypatch.setattr(translator, "routes", lambda *_: known)
     with OffsetTranslator.open(make_pipeline(tmp_path, "a:1", "b:1", ["s"]), of_records=True) as opened:
-        assert opened.routes.at_least_once == {"s"}
+        assert opened.routes.is_at_least_once(TopicPartition("s", 0))

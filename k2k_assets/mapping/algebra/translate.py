@@ -54,6 +54,8 @@ from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
 
 NO_OFFSET = -1
+# Behind all offsets.
+_NEVER = 2**62
 
 _Flags = NDArray[np.bool_]
 
@@ -199,7 +201,13 @@ def translate_back(
     return _answers(offsets, states, known)
 
 
-def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, written_there: RunTable = NO_RUNS) -> _Flags:
+def may_repeat(
+    mapping: PartitionMap,
+    target: Target,
+    positions: Offsets,
+    below: int = _NEVER,
+    written_there: RunTable = NO_RUNS,
+) -> _Flags:
     """At least once: whether a reader that goes back to the source may read records again.
 
     ```
@@ -213,17 +221,22 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, writte
     writer had queued may land in pieces, among the copies of its successor: of several gaps that follow each other so
     closely all offsets count.
 
+    From the position on at which copying went on exactly once, the unmapped offsets behind its copy are markers.
+
     Args:
         mapping: Map of the source partition.
         target: The target partition.
         positions: Next offsets to read on the target.
+        below: Source position from which on it was copied exactly once; unless given it never was.
         written_there: Runs whose source is the target partition, if it is copied back: these records were written there
             and are no copies.
     """
     positions = np.asarray(positions, dtype=np.int64)
     runs = mapping.runs.get(target, NO_RUNS)
+    markers_from = _copy_of(runs, below)
 
     def unmapped(start: Offsets, end: Offsets) -> Offsets:
+        start, end = np.minimum(start, markers_from), np.minimum(end, markers_from)
         here = (count_below(written_there.source_starts, written_there.counts, each) for each in (end, start))
         return end - start - (next(here) - next(here))
 
@@ -242,6 +255,15 @@ def may_repeat(mapping: PartitionMap, target: Target, positions: Offsets, writte
     read = mapped[at] + np.minimum(positions - runs.target_starts[at], runs.counts[at])
     in_gap = unmapped(np.minimum(ends[at], positions), positions) > 0
     return np.where(run < 0, unmapped(np.zeros_like(positions), positions) > 0, in_gap | (read < enough[at]))
+
+
+def _copy_of(runs: RunTable, position: int) -> int:
+    """Target offset of the first copied record from a source position on; behind all others if none is mapped."""
+    from_there = np.flatnonzero((runs.counts > 0) & (runs.source_starts + runs.counts > position))
+    if not len(from_there):
+        return _NEVER
+    run = from_there[0]
+    return int(runs.target_starts[run] + max(0, position - runs.source_starts[run]))
 
 
 def count_below(starts: Offsets, counts: Offsets, positions: Offsets) -> NDArray[np.int64]:

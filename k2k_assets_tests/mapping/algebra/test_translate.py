@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k2k_assets.control.commit_record import EVERYWHERE
 from k2k_assets.core.runs import Run, merge
 from k2k_assets.mapping.algebra.fold import Covered
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
@@ -267,9 +268,18 @@ def test_back_at_least_once_what_may_be_read_again_is_known(world: World, data: 
 
 
 @examples(300)
-@given(st.lists(st.sampled_from(["copy", "copy", "copy", "freeze", "late", "late"]), max_size=40), st.data())
-def test_back_at_least_once_what_frozen_writers_send_late_is_counted(events: list[str], data: st.DataObject) -> None:
-    """A superseded writer can commit nothing, but what it had queued may land piece by piece, among newer copies."""
+@given(
+    st.lists(st.sampled_from(["copy", "copy", "copy", "freeze", "late", "late"]), max_size=40),
+    st.lists(st.integers(1, 3), max_size=4) | st.none(),
+    st.data(),
+)
+def test_back_at_least_once_what_frozen_writers_send_late_is_counted(
+    events: list[str], exactly_once: list[int] | None, data: st.DataObject
+) -> None:
+    """A superseded writer can commit nothing, but what it had queued may land piece by piece, among newer copies.
+
+    Then it may go on exactly once, by transactions.
+    """
     log: list[tuple[int, bool]] = []
     mapped, frozen = 0, list[int]()
     for event in events:
@@ -282,11 +292,20 @@ def test_back_at_least_once_what_frozen_writers_send_late_is_counted(events: lis
             writer = data.draw(st.integers(0, len(frozen) - 1))
             log.append((frozen[writer], False))
             frozen[writer] += 1
+    below = EVERYWHERE if exactly_once is None else mapped
+    begins = len(log)
+    for count in exactly_once or ():
+        log += [(mapped + n, True) for n in range(count)]
+        log.append((-1, False))  # the marker
+        mapped += count
     runs = merge(Run(source, at, 1) for at, (source, is_mapped) in enumerate(log) if is_mapped)
     tables = {_Q: RunTable.of(runs)} if runs else {}
     mapping = PartitionMap(_SOURCE, 0, (Covered(0, mapped),) if mapped else (), tables)
     positions = np.arange(len(log) + 1)
-    repeats = may_repeat(mapping, _Q, positions)
+    repeats = may_repeat(mapping, _Q, positions, below)
+    if exactly_once:
+        unmapped = sum(not is_mapped for _, is_mapped in log[:begins])
+        assert not repeats[begins + 2 * unmapped + 1 :].any(), "as many records later, each with a marker"
     for position, (offset, state) in enumerate(_back(mapping, *positions, mapped_to=len(log))):
         if state is EXACT and not repeats[position]:
             assert all(source < offset for source, _ in log[:position])

@@ -48,7 +48,7 @@ def test_exactly_once_is_what_all_records_say(ways: tuple[BothWays | None, ...],
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [({}, True), ({"at_least_once": True}, False), ({"was_at_least_once": True}, False)],
+    [({}, True), ({"at_least_once": True}, False), ({"at_least_once_below": 0}, False)],
 )
 def test_a_commit_record_tells_before_any_mapping_record_does(said: dict[str, Any], expected: bool) -> None:
     """What was sent at least once, and is not mapped yet, would count as mapped: groups would pass it."""

@@ -45,7 +45,8 @@ class PartitionState:
         source_was_cut: See the commit record.
         marker_changed: Whether earlier copies in the target topic have another marker than the pipeline has now, or
             none.
-        was_at_least_once: Whether earlier copies in the target topic may have been made at least once.
+        at_least_once_below: Up to which position copies in the target topic were made at least once before this writer;
+            None if none were.
         overridden: What an override has replaced, until the position has moved; None if there is none.
         first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
@@ -70,7 +71,7 @@ class PartitionState:
     producer: ProducerIdentity | None = None
     source_was_cut: bool = False
     marker_changed: bool = False
-    was_at_least_once: bool = False
+    at_least_once_below: int | None = None
     overridden: Overridden | None = None
     first_timestamp: int | None = None
 
@@ -97,7 +98,7 @@ class PartitionState:
         if record.target_topic_id == plan.target_topic_id:
             state.target_began, state.target_accepted = record.target_began, record.target_accepted
             state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)
-            state.was_at_least_once = record.has_copies_at_least_once
+            state.at_least_once_below = record.position if record.at_least_once else record.at_least_once_below
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
         state.unreleased = record.kind in ("start", "commit")
         if record.generation == slot.generation:
@@ -201,8 +202,21 @@ def commit_record(
         marker=slot.pipeline.marker,
         marker_changed=state.marker_changed,
         at_least_once=not slot.pipeline.features.exactly_once,
-        was_at_least_once=slot.pipeline.features.exactly_once and state.was_at_least_once,
+        at_least_once_below=_at_least_once_below(slot, state),
     )
+
+
+def _at_least_once_below(slot: SlotPlan, state: PartitionState) -> int | None:
+    """Where the partition went on exactly once behind copies at least once.
+
+    What a frozen writer sends late stops the partition, as records of others do. Where these are ignored, or cannot be
+    told, it may lie behind each copy so far.
+    """
+    pipeline = slot.pipeline
+    if state.at_least_once_below is None or not pipeline.features.exactly_once:
+        return None
+    is_noticed = slot.one_to_one and pipeline.error_handling.on_foreign_writer != "ignore"
+    return state.at_least_once_below if is_noticed else state.next
 
 
 def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason) -> CommitRecord:

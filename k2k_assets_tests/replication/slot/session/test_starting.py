@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.control.commit_record import Overridden
+from k2k_assets.control.commit_record import EVERYWHERE, Overridden
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
 from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.pipeline.sections.error_handling import Policy
 from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.commit import partition_state
 from k2k_assets.replication.slot.commit.partition_state import PartitionState
@@ -179,29 +180,47 @@ def test_outside_transactions_the_newest_record_tells_that_somebody_copies(
 
 
 @pytest.mark.parametrize(
-    ("mode", "noted", "was"),
+    ("mode", "noted", "below"),
     [
-        ("enabled", {"at_least_once": True}, True),
-        ("enabled", {"was_at_least_once": True}, True),
-        ("enabled", {"at_least_once": True, "target_topic_id": "former"}, False),
-        ("enabled", {}, False),
-        ("disabled", {"at_least_once": True}, False),  # it is so still
-        ("disabled", {"was_at_least_once": True}, False),
+        ("enabled", {"at_least_once": True}, 5),
+        ("enabled", {"at_least_once_below": 2}, 2),
+        ("enabled", {"at_least_once_below": 0}, 0),
+        ("enabled", {"at_least_once": True, "target_topic_id": "former"}, None),
+        ("enabled", {"at_least_once_below": 2, "target_topic_id": "former"}, None),
+        ("enabled", {}, None),
+        ("disabled", {"at_least_once": True}, None),  # it is so still
+        ("disabled", {"at_least_once_below": 2}, None),
     ],
 )
 def test_that_copies_were_made_at_least_once_stays_known(
-    tmp_path: Path, mode: str, noted: dict[str, Any], was: bool
+    tmp_path: Path, mode: str, noted: dict[str, Any], below: int | None
 ) -> None:
-    """Of a run that died, copies lie on the target that nobody maps, for good."""
+    """Of a run that died, copies lie on the target that nobody maps, for good: before those from this position on."""
     slot = slot_plan(pipeline_with(tmp_path, exactlyOnce=mode), {P0: 9})
     newest = commit_record(P0, 5, **noted)
     for sequence in (1, 2):
         state = PartitionState.of(slot, slot.partitions[0], newest)
+        state.next += 3
         newest = partition_state.commit_record(slot, state, "commit", sequence, 7)
-        assert (newest.at_least_once, newest.was_at_least_once) == (mode == "disabled", was)
-    assert newest.has_copies_at_least_once == (was or mode == "disabled")
+        assert (newest.at_least_once, newest.at_least_once_below) == (mode == "disabled", below)
+    assert newest.repeats_below == (EVERYWHERE if mode == "disabled" else below)
     stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
-    assert stopped.has_copies_at_least_once == newest.has_copies_at_least_once
+    assert stopped.repeats_below == newest.repeats_below
+
+
+@pytest.mark.parametrize(
+    ("policy", "alone", "below"), [(None, True, 2), ("fail", True, 2), ("ignore", True, 8), (None, False, 8)]
+)
+def test_where_records_of_others_are_ignored_copies_at_least_once_may_come_late(
+    tmp_path: Path, policy: Policy | None, alone: bool, below: int
+) -> None:
+    """A writer that was frozen before the change may wake up after it: nothing tells what it sends from others'."""
+    pipeline = pipeline_with(tmp_path)
+    handling = pipeline.error_handling.model_copy(update={"on_foreign_writer": policy})
+    slot = slot_plan(pipeline.model_copy(update={"error_handling": handling}), {P0: 9}, one_to_one=alone)
+    state = PartitionState.of(slot, slot.partitions[0], commit_record(P0, 5, at_least_once_below=2))
+    state.next += 3
+    assert partition_state.commit_record(slot, state, "commit", 1, 7).at_least_once_below == below
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

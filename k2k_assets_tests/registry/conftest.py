@@ -12,6 +12,9 @@ from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.memory.registry_nodes import no_pauses
+
+__all__ = ["no_pauses"]
 
 Registries = tuple[SandboxRegistry, SandboxRegistry]
 Make = Callable[..., Pipeline]

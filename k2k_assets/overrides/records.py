@@ -63,8 +63,9 @@ def commit_record(
         source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
-        at_least_once=_at_least_once(facts, pipeline, of_target),
-        at_least_once_below=_at_least_once_below(override, pipeline, of_target, request),
+        # Of a former source topic's log its positions say nothing.
+        at_least_once=_at_least_once(facts, pipeline, None if facts.new_source else of_target),
+        at_least_once_below=_at_least_once_below(override, pipeline, None if facts.new_source else of_target, request),
         overridden=Overridden(
             by=request.by,
             why=request.why,

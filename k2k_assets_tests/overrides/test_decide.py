@@ -292,6 +292,15 @@ def test_in_a_new_target_topic_no_copies_at_least_once_lie(tmp_path: Path, now: 
     assert record.at_least_once == noted
 
 
+@pytest.mark.parametrize("noted", [{"at_least_once": True}, {"at_least_once_below": 40}])
+def test_of_a_new_source_topic_nothing_was_copied_at_least_once(tmp_path: Path, noted: dict[str, Any]) -> None:
+    """Positions of the former one's log would make all be read again until the new log has grown as far."""
+    copied = plans.commit_record(P0, 100, began=50, **noted)
+    one = decide_override(facts(record=copied, source_topic_id="s-new"), 40, request(new_topic=True))
+    record, _ = records(tmp_path, one, new_topic=True)
+    assert (record.source_topic_id, record.repeats_below) == ("s-new", None)
+
+
 @pytest.mark.parametrize(("accepted", "below"), [(True, 100), (False, 40)])
 def test_what_is_accepted_may_have_come_late_of_a_copy_at_least_once(
     tmp_path: Path, accepted: bool, below: int

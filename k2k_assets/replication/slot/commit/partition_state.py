@@ -11,6 +11,7 @@ from k2k_assets.core.dropped_ranges import DroppedRange, by_rule, extend
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.runs import Run
 from k2k_assets.core.stops.reason import StopReason
+from k2k_assets.core.stops.reasons.target_log import ForeignRecords
 from k2k_assets.replication.plan import PartitionPlan, SlotPlan
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Position
@@ -230,8 +231,17 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         time=time,
         reason=reason,
         target_end=newest.target_end if slot.one_to_one else None,
+        at_least_once_below=_below_where_stopped(newest, reason),
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)
+
+
+def _below_where_stopped(newest: CommitRecord, reason: StopReason) -> int | None:
+    """As the newest record has it; but what others wrote may be what a frozen writer had sent at least once."""
+    below = newest.at_least_once_below
+    if below is None or not isinstance(reason, ForeignRecords) or reason.source != newest.source:
+        return below
+    return max(below, newest.position)
 
 
 def mapping_record(

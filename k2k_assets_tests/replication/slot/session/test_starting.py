@@ -15,6 +15,7 @@ from k2k_assets.control.commit_record import EVERYWHERE, Overridden
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
+from k2k_assets.core.stops.reasons.target_log import ForeignRecords
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline.sections.error_handling import Policy
 from k2k_assets.replication.slot import session
@@ -221,6 +222,17 @@ def test_where_records_of_others_are_ignored_copies_at_least_once_may_come_late(
     state = PartitionState.of(slot, slot.partitions[0], commit_record(P0, 5, at_least_once_below=2))
     state.next += 3
     assert partition_state.commit_record(slot, state, "commit", 1, 7).at_least_once_below == below
+
+
+@pytest.mark.parametrize(("source", "below", "noted"), [(P0, 2, 5), (P1, 2, 2), (P0, None, None)])
+def test_what_others_wrote_may_be_late_copies_at_least_once(
+    tmp_path: Path, source: TopicPartition, below: int | None, noted: int | None
+) -> None:
+    """Until somebody accepts it, groups that have read it may read it again."""
+    slot = slot_plan(pipeline_with(tmp_path), {P0: 9})
+    newest = commit_record(P0, 5, at_least_once_below=below)
+    reason = ForeignRecords(source, TopicPartition("copy", 0), 3, 6, 9)
+    assert partition_state.stopped_record(slot, newest, 3, 7, reason).at_least_once_below == noted
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])

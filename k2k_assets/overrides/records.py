@@ -35,6 +35,7 @@ def commit_record(
     assert facts.target_topic_id is not None
     known = record if override.stays else None
     of_target = record if record and record.target_topic_id == facts.target_topic_id else None
+    of_both = None if facts.new_source else of_target  # positions in a former source topic say nothing of this one
     return CommitRecord(
         group=pipeline.group,
         cluster=cluster,
@@ -63,9 +64,8 @@ def commit_record(
         source_was_cut=_source_was_cut(override),
         marker=pipeline.marker,
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
-        # Of a former source topic's log its positions say nothing.
-        at_least_once=_at_least_once(facts, pipeline, None if facts.new_source else of_target),
-        at_least_once_below=_at_least_once_below(override, pipeline, None if facts.new_source else of_target, request),
+        at_least_once=_at_least_once(facts, pipeline, of_both),
+        at_least_once_below=_at_least_once_below(override, pipeline, of_both, request),
         overridden=Overridden(
             by=request.by,
             why=request.why,
@@ -77,20 +77,20 @@ def commit_record(
     )
 
 
-def _at_least_once(facts: PartitionFacts, pipeline: Pipeline, of_target: CommitRecord | None) -> bool:
+def _at_least_once(facts: PartitionFacts, pipeline: Pipeline, of_both: CommitRecord | None) -> bool:
     """Whether copies may lie on the target that are not mapped yet; the file tells where no record can be read."""
     if facts.unreadable:
         return not pipeline.features.exactly_once
-    return of_target is not None and of_target.at_least_once
+    return of_both is not None and of_both.at_least_once
 
 
 def _at_least_once_below(
-    override: Override, pipeline: Pipeline, of_target: CommitRecord | None, request: Request
+    override: Override, pipeline: Pipeline, of_both: CommitRecord | None, request: Request
 ) -> int | None:
     """Where it goes on exactly once behind copies at least once; the position where no record can be read."""
     if override.facts.unreadable:
         return override.position if pipeline.features.exactly_once else None
-    below = of_target.at_least_once_below if of_target else None
+    below = of_both.at_least_once_below if of_both else None
     if below is None or not request.foreign_records:
         return below
     # What is accepted may be what a frozen writer had sent at least once, and what came late.

@@ -210,8 +210,8 @@ def commit_record(
 def _at_least_once_below(slot: SlotPlan, state: PartitionState) -> int | None:
     """Where the partition went on exactly once behind copies at least once.
 
-    What a frozen writer sends late stops the partition, as records of others do. Where these are ignored, or cannot be
-    told, it may lie behind each copy so far.
+    What a frozen writer sends late stops the partition, as records of others do (`_below_where_stopped`). Where these
+    are ignored, or cannot be told, it may lie behind each copy so far.
     """
     pipeline = slot.pipeline
     if state.at_least_once_below is None or not pipeline.features.exactly_once:

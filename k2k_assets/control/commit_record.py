@@ -221,11 +221,6 @@ class CommitRecord:
         return self.position != self.began or went_back
 
     @property
-    def has_copies_at_least_once(self) -> bool:
-        """Whether copies at least once may lie in the target topic, whoever copies now."""
-        return self.repeats_below is not None
-
-    @property
     def repeats_below(self) -> int | None:
         """The source position before whose copy some may lie in the target topic twice, of which one is mapped.
 

@@ -185,7 +185,7 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
 
     Without its file its control records tell the delivery mode.
     """
-    pipe = _pipe(mappings)
+    copied = mappings.cut()
     logs = SourceLogs(reverse_of(pipeline), target).ends(mappings.mapped, mappings.committed()).offsets
 
     def map_of(partition: TopicPartition) -> PartitionMap:
@@ -200,7 +200,7 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
     # Read after the cut: so unmapped copies on the source are of records below these ends.
     known = target.led_offsets(at_least_once, "latest").offsets if at_least_once else {}
     ends = {tp: known.get(tp, _FAR) for tp in at_least_once}
-    return replace(pipe, map_of=map_of, copied=replace(pipe.copied, source_ends=ends))
+    return Pipe(map_of, mappings.routing, replace(copied, source_ends=ends))
 
 
 def _settled(found: Fetched, cluster: Cluster) -> Fetched:

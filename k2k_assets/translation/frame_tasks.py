@@ -75,7 +75,7 @@ class IndexMaps:
         self._mapped_from = mapped_from
         self._copied = copied
         self._reader = IndexReader.of(root, manifest, read_portions(root, manifest.directory))
-        self._positions = {(p.topic, p.source_topic_id, p.partition): p for p in manifest.positions}
+        self._positions = {(p.topic, p.source_topic_id, p.partition): p.position for p in manifest.positions}
         self._kept: OrderedDict[SourcePartition, PartitionMap] = OrderedDict()
         self._runs = 0
 
@@ -112,10 +112,10 @@ class IndexMaps:
         whole = up_to(self._reader.partition_map(source), start)
         if is_doubtful and (newest := self._copied.get(source)):
             whole = unless_copied_anew(whole, self._reader.newest(source), newest)
-        noted = self._positions.get((source.topic, source.topic_id, source.partition))
         covered, tables = without_overlaid(whole.covered, whole.runs)
         found = without_lost(replace(whole, covered=covered, runs=tables), self._cuts.get)
-        return found.reaching(min(noted.position, start)) if noted else found
+        position = self._positions.get((source.topic, source.topic_id, source.partition))
+        return found if position is None else found.reaching(min(position, start))
 
 
 @dataclass

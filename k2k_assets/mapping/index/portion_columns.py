@@ -156,6 +156,8 @@ def sources_of(rows: pa.Table) -> list[SourcePartition]:
 
 def concerned(rows: pa.Table, passed_over: Collection[MappingKey | None]) -> frozenset[SourcePartition]:
     """The source partitions of which mapping records may have been passed over (`NewSegment.passed_over`)."""
+    if not passed_over:
+        return frozenset()
     places = {(key.topic, key.partition) for key in passed_over if key}
     return frozenset(
         source for source in sources_of(rows) if None in passed_over or (source.topic, source.partition) in places
@@ -167,9 +169,8 @@ def without_coverage(rows: pa.Table, passed_over: Collection[MappingKey | None])
 
     Their runs tell where copies are, and answer nothing.
     """
-    if not passed_over:
+    if not (sources := concerned(rows, passed_over)):
         return rows
-    sources = concerned(rows, passed_over)
     return to_table([replace(p, covered=()) if p.source in sources else p for p in from_table(rows)])
 
 

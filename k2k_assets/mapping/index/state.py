@@ -54,8 +54,6 @@ class IndexState:
 
     def doubted_where(self, passed_over: Collection[MappingKey | None]) -> IndexState:
         """Marks source partitions as doubtful of which mapping records were passed over (`NewSegment.passed_over`)."""
-        if not passed_over:
-            return self
         return replace(self, doubtful=self.doubtful | concerned(self.portions, passed_over))
 
     def emptied(self) -> IndexState:

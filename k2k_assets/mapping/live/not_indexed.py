@@ -101,5 +101,5 @@ def first_mapped(
             after_loss = source in left and not index.is_continued_by(source, first)
             found[source] = MappedFrom(min(start, before.start), before.after_loss or after_loss)
             left.discard(source)
-        left |= concerned(index.portions, passed_over) if passed_over else set()
+        left |= concerned(index.portions, passed_over)
     return found | {source: found.get(source, AS_INDEXED)._replace(is_doubtful=True) for source in left}

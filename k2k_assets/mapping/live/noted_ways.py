@@ -47,5 +47,5 @@ def is_exactly_once(ways: frozenset[BothWays | None], newest: CommitRecord | Non
         newest: The newest commit record, which tells of copies at least once before the first of them; None if there is
             none.
     """
-    is_noted = newest is not None and newest.has_copies_at_least_once
+    is_noted = newest is not None and newest.repeats_below is not None
     return bool(ways) and not is_noted and all(way is not None and way.exactly_once for way in ways)

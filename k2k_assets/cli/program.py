@@ -36,34 +36,40 @@ class Program:
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Runs the program and ends the process with its exit code.
 
+        Threads may log until the process has ended: so the log format that the call chose stays.
+
         Args:
             arguments: Arguments without the program's name; by default those of the process.
         """
-        end_process(self.run(arguments))
+        end_process(self._run(arguments))
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Runs the program and returns the exit code; a command that returns an integer has chosen its own."""
+        """Runs the program and returns the exit code; the log format is as before then."""
+        with format_of_call():
+            return self._run(arguments)
+
+    def _run(self, arguments: Sequence[str] | None) -> int:
+        """The exit code; a command that returns an integer has chosen its own."""
         forget_files()
         forget()
-        with format_of_call():
-            try:
-                _refuse_nul(arguments or ())
-                result = self._command.main(
-                    args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
-                )
-            except K2KError as error:
-                apply_asked()
-                _tell(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", with_files(str(error)))
-                return error.exit_code
-            except click.ClickException as error:
-                apply_asked()
-                if is_json():
-                    _tell("", error.format_message())
-                else:
-                    error.show()
-                return error.exit_code
-            except (click.Abort, KeyboardInterrupt):
-                return INTERRUPTED
+        try:
+            _refuse_nul(arguments or ())
+            result = self._command.main(
+                args=None if arguments is None else list(arguments), prog_name=self._name, standalone_mode=False
+            )
+        except K2KError as error:
+            apply_asked()
+            _tell(f"{click.style('Error:', fg='red', bold=True)} {with_files(str(error))}", with_files(str(error)))
+            return error.exit_code
+        except click.ClickException as error:
+            apply_asked()
+            if is_json():
+                _tell("", error.format_message())
+            else:
+                error.show()
+            return error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
         return result if isinstance(result, int) else 0
 
 

@@ -234,7 +234,7 @@ def await_copying(run: Service, number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_service_goes_on_after_a_kill_and_ends_well_when_stopped(root: Path, clusters: KafkaSandbox) -> None:
     topic = create_topic(clusters.source_servers, unique("orders"))
     made = write_pipeline(

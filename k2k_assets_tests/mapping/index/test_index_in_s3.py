@@ -32,7 +32,7 @@ from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _THIS = "k2k_assets_tests.mapping.index.test_index_in_s3"
 
@@ -65,7 +65,7 @@ def test_an_index_that_lies_in_s3(
     def run(what: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "K2K_CACHE": str(tmp_path / cache)}
         command = [sys.executable, "-m", _THIS, what, str(path), topic]
-        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=150, env=environment)
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=200, env=environment)
 
     def told(what: str, cache: str = "cache") -> dict[str, object]:
         ended = run(what, cache)

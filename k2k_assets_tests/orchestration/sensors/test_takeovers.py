@@ -1,8 +1,13 @@
-"""One run of the sync job takes over from the other under steady load, also after a reload of the code location."""
+"""One run of the sync job takes over from the other under steady load, also after a reload of the code location.
+
+How long records wait then is in benchmarks/RESULTS.md: here other tests use the same processors.
+"""
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -22,10 +27,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pyte
 
 PER_SECOND = 50
 PATIENCE = 300.0
-# The goal is 2 seconds, and benchmarks/RESULTS.md has the figures. Tests run beside others; but a run that began only
-# when the other one had ended would take half as long as Dagster and the first run needed to start, for its own start
-# and that of its Spark.
-OF_THE_FIRST_START = 1 / 3
 LOCATION = "k2k_assets.definitions"
 
 
@@ -95,7 +96,6 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
         "K2K_PIPELINES": str(folder),
         "K2K_SENSORS": "running",
     }
-    began = time.time()
     dev = DagsterDev(tmp_path, environment, AssetNames(load_pipeline([path]).name))
     writer = SteadyWriter(clusters.source_servers, topic)
     try:
@@ -104,13 +104,12 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
             arrivals = Arrivals(clusters.target_servers, topic)
             with arrivals.going_on():
                 dev.await_that(lambda: arrivals.read and arrivals.read[-1][1] < 1, PATIENCE, "the copy to catch up")
-                caught_up = time.time()
                 dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 1, PATIENCE, "the first take-over")
                 DagsterGraphQLClient("127.0.0.1", port_number=dev.port).reload_repository_location(LOCATION)
                 dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 3, PATIENCE, "two more after a reload")
-        waits = [waited for when, waited, _ in arrivals.read if when > caught_up]
-        print(f"longest wait of {len(waits)} records: {max(waits):.2f} s")
-        assert max(waits) < (caught_up - began) * OF_THE_FIRST_START
+        for former, successor in pairwise(dev.runs_of(dev.names.sync_job)):
+            if former.end_time is not None:
+                assert (successor.start_time or inf) < former.end_time, "it begins while the former one copies"
         read = [value for _, _, value in arrivals.read]
         assert read == writer.values[: len(read)], "each once, in order"
         assert dev.failed_runs() == []

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -122,6 +123,13 @@ class DagsterDev:
         """How many runs of a job have."""
         with dg.DagsterInstance.from_config(self.home) as instance:
             return instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.SUCCESS]))
+
+    def runs_of(self, job: str) -> list[dg.RunRecord]:
+        """All runs of a job that have begun, in the order of their beginnings."""
+        with dg.DagsterInstance.from_config(self.home) as instance:
+            records = instance.get_run_records(dg.RunsFilter(job_name=job))
+        begun = [(record.start_time, record) for record in records if record.start_time is not None]
+        return [record for _, record in sorted(begun, key=itemgetter(0))]
 
     def is_over(self, run_id: str) -> bool:
         """Whether a run has ended, in whatever way."""

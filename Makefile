@@ -42,7 +42,7 @@ dev: setup ## The same clusters with traffic that never ends, under Dagster's UI
 # Types beside the tests, which wait now and then; what was said of them comes last, whichever of the two fails.
 check: style ## Check style and types, and run the tests that need neither clusters nor Spark nor processes
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; { $(TYPES); } >"$$said" 2>&1 & types=$$!; \
-	K2K_EXAMPLES=0.15 $(BIN)/python -m pytest -n 4 --dist loadfile \
+	K2K_EXAMPLES=0.1 $(BIN)/python -m pytest -n 4 --dist loadfile \
 		-m "not integration and not spark and not postgres and not processes and not slow and not storm and not ui and not prometheus"; tested=$$?; \
 	wait $$types; typed=$$?; cat "$$said"; exit $$((tested ? tested : typed))
 

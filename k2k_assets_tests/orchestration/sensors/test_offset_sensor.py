@@ -14,7 +14,7 @@ from k2k_assets.core.errors import ClusterUnreachable
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.discovery import Discovery
 from k2k_assets.groups.heartbeat import mapper_heartbeats
-from k2k_assets.orchestration.sensors import offset_sensor
+from k2k_assets.orchestration.sensors import group_observation, offset_sensor
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
@@ -106,6 +106,7 @@ def test_a_run_that_was_terminated_is_not_replaced(place: Path, monkeypatch: pyt
     assert len(requests(ticks.tick())) == 1
 
 
-def test_an_unreachable_cluster_is_a_reason_to_skip(place: Path) -> None:
+def test_an_unreachable_cluster_is_a_reason_to_skip(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_observation, "CALL_SECONDS", 1.0)
     ticks = GroupTicks(place, "127.0.0.1:1", "127.0.0.1:1", "any", features=FEATURES)
     assert "source cluster at 127.0.0.1:1 does not answer" in reason(ticks.tick())

@@ -26,7 +26,7 @@ from k2k_assets.definitions import build_definitions
 from k2k_assets.discovery import DiscoveredTopic, Discovery
 from k2k_assets.orchestration.assets.data_versions import version_of, version_tags
 from k2k_assets.orchestration.runs.run_heartbeats import SILENT_SECONDS
-from k2k_assets.orchestration.sensors import replication_sensor
+from k2k_assets.orchestration.sensors import observation, replication_sensor
 from k2k_assets.orchestration.sensors.next_run_decision import LONGEST_BACK_OFF, START_SECONDS
 from k2k_assets.orchestration.sensors.observation import Observation, Positions
 from k2k_assets.pipeline import Pipeline
@@ -700,7 +700,10 @@ def test_of_many_topics_that_k2k_start_copies_a_tick_tells_some(place: Path, mon
     assert 4 <= len(in_turn) <= 4 * MOST_TOLD
 
 
-def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(place: Path) -> None:
+def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observation, "CALL_SECONDS", 1.0)
     ticks = Ticks(place, "127.0.0.1:1", "127.0.0.1:1", "any")
     began = time.monotonic()
     answer = ticks.tick()

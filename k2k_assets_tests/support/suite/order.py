@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from k2k_assets_tests.support.suite.deselected import left_out
+
 _DEFAULT_SECONDS = 180
 _ROOT = Path(__file__).parents[3]
 _OWN_CLUSTERS = "pytest.mark.own_clusters"
-# Folders and files, and what they share: a pair of secured clusters, or a session of Spark, which starts once for all.
+# Folders and files, and what their slow tests share: a pair of secured clusters, or a session of Spark, which starts
+# once for all.
 _BY_ONE_WORKER = {
     "k2k_assets_tests/permissions": "secured",
     "k2k_assets_tests/verification": "spark of the checks",
@@ -39,12 +42,18 @@ _BY_ONE_WORKER = {
 
 
 class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]
-    """One worker runs all tests of a file, of some folders, and of the files with clusters of their own."""
+    """One worker runs all tests of a file, and those of the files that share clusters or a session of Spark."""
 
     _with_own_clusters: frozenset[str] | None = None
 
+    @property
+    def _is_anything_shared(self) -> bool:
+        return not left_out(self.config.option.markexpr) >= {"spark", "integration"}
+
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if not self._is_anything_shared:
+            return file
         if self._with_own_clusters is None:
             self._with_own_clusters = with_own_clusters(self.collection or [])
         folder = file.rpartition("/")[0]
@@ -90,8 +99,9 @@ def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:
     kinds: dict[str, list[list[pytest.Item]]] = {"spark": [], "integration": [], "unit": []}
     for tests in files:
         kinds[_kind(tests)].append(tests)
-    for of_kind in kinds.values():
-        of_kind.sort(key=lambda tests: -_longest(tests))
+    for kind in ("spark", "integration"):
+        kinds[kind].sort(key=lambda tests: -_longest(tests))
+    kinds["unit"].sort(key=lambda tests: -tests[0].path.stat().st_size)  # as good a guess as any
     # Several Sparks at once would be too much for two cores: one file with Spark, then some without.
     places = {"spark": 0.75, "integration": 1.0}
     spread = [

@@ -25,6 +25,9 @@ from k2k_assets_tests.support.suite.deselected import is_deselected
 from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
 from k2k_assets_tests.support.suite.properties import scaled
 
+# What is imported stays: to look for garbage meanwhile would take a fifth of the time to collect tests.
+gc.disable()
+
 # A runner in the background may ignore the signals of a terminal, and ignoring is inherited: the processes that tests
 # start would be deaf to what the tests send them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,10 +79,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders the files, tests of one file stay as they are; then the garbage collector leaves alone what there is."""
+    """Orders the files, tests of one file stay as they are; collects garbage from now on, not among what there is."""
     items[:] = long_files_first(items)
     config.stash[_ALONE] = {item.path for item in items if item.get_closest_marker("own_clusters")}
     gc.freeze()  # garbage collection of imported objects would take a third of a test's processor time
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

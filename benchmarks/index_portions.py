@@ -24,7 +24,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
-from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.folding import SORTED_BY, SOURCE
 from k2k_assets.mapping.index.jobs import NewSegment
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, Segment, read_manifest, switch
 from k2k_assets.mapping.index.portion_table import from_table, to_table, write_portions
@@ -32,7 +32,7 @@ from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.mapping.index.record_rows import ROWS
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.segment_files import SegmentFile
-from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
+from k2k_assets.mapping.index.tasks import by_stretch, fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread
 from k2k_assets.mapping.index.update import Update
 
@@ -145,8 +145,8 @@ class Case:
         with self._job():
             start = RECORDS // 2 if self.again else RECORDS
             rows = pa.Table.from_pylist([_row(n, start, 2 * start) for n in self.touched], schema=ROWS)
-            rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
-            return NewSegment(to_table(fold_rows(root, segment, rows)), [])
+            rows = rows.sort_by([(name, "ascending") for name in SORTED_BY])
+            return NewSegment(by_stretch(fold_rows(root, segment, rows)), [])
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         """See `Jobs`."""
@@ -238,6 +238,7 @@ def _row(number: int, start: int, end: int) -> dict[str, object]:
         "covered_to": end,
         "override": False,
         "settings": "",
+        "stretch": 0,
         "runs": packed,
     }
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.algebra import run_tables
+from k2k_assets.mapping.algebra.continuation import Beginning, Stand, surely_goes_on
 from k2k_assets.mapping.algebra.fold import NEVER, Covered, Order, PartitionMapping, Target, fold, is_nowhere
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
 
@@ -157,7 +158,8 @@ class InMemoryMapping:
         """
         records = sorted((each.record for each in placed), key=lambda record: (record.generation, record.sequence))
         goes_back = _goes_back(self.position, records)
-        if self.is_doubtful and not self._goes_on(records[0]):
+        stand = Stand(self.newest.generation, self.position, self.target_ends())
+        if self.is_doubtful and not surely_goes_on(stand, Beginning.of(records[0])):
             self._forget_below(records[0].covered_from)
             goes_back = True  # for all that is known
         self.is_doubtful = False
@@ -277,10 +279,6 @@ class InMemoryMapping:
         If a mapping record is missing in between, the last record below `since` may be another one.
         """
         return any(each.start < end.source and self.since <= each.end for each in covered)
-
-    def _goes_on(self, record: MappingRecord) -> bool:
-        """Whether a record surely continues what is held, whatever was lost in between."""
-        return record.generation == self.newest.generation and record.covered_from >= self.position
 
     def _forget_below(self, start: int) -> None:
         """Forgets all copies: what was lost may have made others, up to where the next record starts.

@@ -28,19 +28,22 @@ from k2k_assets.mapping.index.run_columns import joined_runs
 
 SOURCE = ("cluster", "topic", "source_topic_id", "partition")
 ORDER = ("generation", "sequence", "offset")
+SORTED_BY = (*SOURCE, "stretch", *ORDER)
 _TARGET = ("target_topic", "target_topic_id", "target_partition")
 _NO_LIMIT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The fold of one source partition's records; fields as in `Portion`.
+    """The fold of one stretch of a source partition's records; fields as in `Portion`.
 
     Attributes:
+        stretch: Its number: 0 if nothing was passed over before it; what lies before all others is unknown.
         dropped: The ranges that were left out, under `fold.nowhere` of each rule.
     """
 
     source: SourcePartition
+    stretch: int
     start: int
     end: int
     covered: tuple[Covered, ...]
@@ -57,16 +60,31 @@ class Folded:
 
 
 def folded(rows: pa.Table) -> Iterator[Folded]:
-    """Folds each source partition by itself.
+    """Folds each stretch of each source partition by itself.
+
+    A record that surely goes on where the one before it stopped begins none, whatever was passed over in between.
 
     Args:
-        rows: Columns `record_rows.ROWS`, sorted by `SOURCE` and `ORDER`.
+        rows: Columns `record_rows.ROWS`, sorted by `SORTED_BY`.
     """
     for start, end in pairwise(groups(rows, SOURCE)):
-        yield _fold(rows.slice(start, end - start))
+        of_source = rows.slice(start, end - start)
+        first = min(1, of_source["stretch"][0].as_py())
+        for number, (begin, after) in enumerate(pairwise(_stretches(of_source)), first):
+            yield _fold(of_source.slice(begin, after - begin), number)
 
 
-def _fold(rows: pa.Table) -> Folded:
+def _stretches(rows: pa.Table) -> list[int]:
+    """The row that each stretch begins at, and the number of rows."""
+    begins = np.flatnonzero(np.diff(numbers(rows["stretch"]))) + 1
+    if not len(begins):
+        return [0, len(rows)]
+    generation, start, end = (numbers(rows[name]) for name in ("generation", "covered_from", "covered_to"))
+    goes_on = (generation[begins] == generation[begins - 1]) & (start[begins] >= end[begins - 1])
+    return [0, *begins[~goes_on].tolist(), len(rows)]
+
+
+def _fold(rows: pa.Table, stretch: int) -> Folded:
     generation, sequence = (numbers(rows[name]) for name in ORDER[:2])
     firsts = np.asarray(groups(rows, ORDER)[:-1])
     starts, ends = numbers(rows["covered_from"])[firsts], numbers(rows["covered_to"])[firsts]
@@ -84,6 +102,7 @@ def _fold(rows: pa.Table) -> Folded:
     highest = max((table.source_end for table in runs.values()), default=0)
     return Folded(
         source=SourcePartition(*(rows[name][0].as_py() for name in SOURCE)),
+        stretch=stretch,
         start=int(starts.min()),
         end=max(int(ends.max()), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),

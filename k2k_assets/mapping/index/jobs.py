@@ -18,15 +18,18 @@ class NewSegment:
     """The result of a fold.
 
     Attributes:
-        portions: Portions of the new segment, at most one for each source partition; columns `portion_table.PORTIONS`.
-        left: Ranges that were not read: they are too much for one segment, or lie behind a record that was passed over.
+        stretches: Portions of the new segment, by the number of their stretch (`folding.Folded`): at most one for each
+            source partition in each; columns `portion_table.PORTIONS`.
+        left: Ranges that were not read, because they are too much for one segment.
         passed_over: Keys of records that cannot be read, and are ignored (`RecordReader.passed_over`). Where `most` was
             None, they may lie between the records of a portion.
+        read_behind: `RecordReader.read_behind`.
     """
 
-    portions: pa.Table
+    stretches: list[pa.Table]
     left: list[OffsetRange]
     passed_over: frozenset[MappingKey | None] = frozenset()
+    read_behind: frozenset[MappingKey] = frozenset()
 
 
 class Jobs(Protocol):

@@ -154,14 +154,19 @@ def sources_of(rows: pa.Table) -> list[SourcePartition]:
     return [SourcePartition(*row) for row in zip(*columns, strict=True)]
 
 
-def concerned(rows: pa.Table, passed_over: Collection[MappingKey | None]) -> frozenset[SourcePartition]:
-    """The source partitions of which mapping records may have been passed over (`NewSegment.passed_over`)."""
+def concerned(
+    rows: pa.Table, passed_over: Collection[MappingKey | None], read_behind: Collection[MappingKey] = ()
+) -> frozenset[SourcePartition]:
+    """The source partitions of which mapping records may have been passed over (`NewSegment`)."""
     if not passed_over:
         return frozenset()
     places = {(key.topic, key.partition) for key in passed_over if key}
-    return frozenset(
-        source for source in sources_of(rows) if None in passed_over or (source.topic, source.partition) in places
-    )
+    read = {(key.topic, key.partition) for key in read_behind}
+
+    def is_concerned(place: tuple[str, int]) -> bool:
+        return place in places or (None in passed_over and place not in read)
+
+    return frozenset(source for source in sources_of(rows) if is_concerned((source.topic, source.partition)))
 
 
 def without_coverage(rows: pa.Table, passed_over: Collection[MappingKey | None]) -> pa.Table:

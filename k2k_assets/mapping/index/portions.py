@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra import run_tables
+from k2k_assets.mapping.algebra.continuation import Beginning, Stand, surely_goes_on
 from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
@@ -147,8 +148,8 @@ def extended(
         added: Portions of the new segment, at most one for each source partition.
         load: Reads a piece that a cut goes through.
         doubtful: Source partitions whose records may have been lost in between. Their new portion may belong to a copy
-            that began anywhere; it continues the older ones only if it starts where the same generation stood. Else
-            these do not cover anything any more: their runs tell where copies are, and answer nothing.
+            that began anywhere. Unless it surely goes on where the older ones stood, these do not cover anything any
+            more: their runs tell where copies are, and answer nothing.
 
     Raises:
         LateRecord: The new segment has a record that is older than one that was folded before.
@@ -159,11 +160,7 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if (
-            earlier
-            and portion.source in doubtful
-            and not goes_on(earlier[-1], portion.oldest.generation, portion.start)
-        ):
+        if earlier and portion.source in doubtful and not _goes_on(earlier, portion, load):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -181,15 +178,21 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
-def goes_on(before: Portion, generation: int, start: int) -> bool:
-    """Whether a record surely continues the last portion of its source partition, whatever was lost in between.
+def stand_of(portions: Sequence[Portion]) -> Stand:
+    """Where the copies of one source partition stood, from its portions in order; at least one."""
+    ends: dict[Target, int] = {}
+    for portion in portions:
+        for piece in portion.pieces:
+            ends[piece.target] = max(piece.last.target_end, ends.get(piece.target, 0))
+    return Stand(portions[-1].newest.generation, portions[-1].end, ends)
 
-    Args:
-        before: The portion.
-        generation: Generation of the record.
-        start: Start of its covered range.
-    """
-    return generation == before.newest.generation and start >= before.end
+
+def _goes_on(before: Sequence[Portion], portion: Portion, load: Load) -> bool:
+    stand = stand_of(before)
+    # A first copy is read from its file only where it matters.
+    pieces = portion.pieces if portion.start == stand.position and len(portion.pieces) == 1 else ()
+    copies = {piece.target: int(load(portion, piece).target_starts[0]) for piece in pieces}
+    return surely_goes_on(stand, Beginning(portion.oldest.generation, portion.start, copies))
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

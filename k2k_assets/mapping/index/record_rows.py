@@ -5,13 +5,14 @@ start, count); a record without targets has one row without runs. There is anoth
 records were left out, whose "target" is `nowhere` and whose runs are the ranges that were left out.
 
 If Arrow's parser fails on a chunk, its records are parsed one by one, so that the error names the record, and an
-ignored record does not take others with it. Behind an ignored record a reading stops before the next one of its source
-partition: what lies between them is unknown, and a fold would join them.
+ignored record does not take others with it. Behind an ignored record another stretch of its source partition begins:
+what lies between two stretches is unknown, and a fold would join them.
 """
 
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from k2k_assets.control.foreign_records import foreign_hint
-from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, are_concerned, parse_key
+from k2k_assets.control.mapping_records import VERSION, MappingKey, MappingRecord, parse_key
 from k2k_assets.kafka.messages import Message
 from k2k_assets.mapping.algebra.fold import nowhere
 
@@ -37,11 +38,13 @@ ROWS = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in _LONGS),
         pa.field("override", pa.bool_(), nullable=False),
         pa.field("settings", pa.string(), nullable=False),
+        pa.field("stretch", pa.int32(), nullable=False),
         pa.field("runs", pa.binary(), nullable=False),
     ]
 )
 """`offset` is the record's offset in the mapping topic; `override` says that somebody set the position to its start by
-hand, so that its range was skipped; `settings` is the fingerprint of the copy settings, empty if there is none."""
+hand, so that its range was skipped; `settings` is the fingerprint of the copy settings, empty if there is none;
+`stretch` is the number of times that records were passed over before the next one of the source partition was read."""
 
 _MAPPED = pa.struct(
     [
@@ -74,16 +77,18 @@ class RecordReader:
     Attributes:
         group: The group; records of other groups are left out unparsed.
         ignore_unreadable: Whether to pass over records that cannot be parsed, not to fail.
-        stops: Whether to stop before the next record of the same key, so that a fold ends where one is missing.
-        passed_over: Keys of the records that were passed over; None: of one the key cannot be parsed either.
-        stopped_at: Offset of the record before which it stopped.
+        splits: Whether it tells stretches apart, and forgets what was passed over where one has begun behind it.
+        passed_over: Keys of the records that were passed over behind all others of the key; None: of one the key
+            cannot be parsed either.
+        read_behind: Keys of records that were read behind the last one whose key cannot be parsed.
     """
 
     group: str
     ignore_unreadable: bool
-    stops: bool = True
+    splits: bool = True
     passed_over: set[MappingKey | None] = field(default_factory=set)
-    stopped_at: int | None = None
+    read_behind: set[MappingKey] = field(default_factory=set)
+    _stretches: dict[MappingKey, int] = field(default_factory=lambda: defaultdict(int))
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The records of the next messages, columns `ROWS`.
@@ -93,14 +98,17 @@ class RecordReader:
         """
         keyed = ((message, self._key(message)) for message in messages)
         wanted = [(message, key) for message, key in keyed if key is None or key.group == self.group]
-        whole = [(message, key) for message, key in wanted if key and not self._is_behind_gap(key)]
+        whole = [(message, key) for message, key in wanted if key]
         documents = _parsed_at_once([m.value() for m, _ in whole]) if len(whole) == len(wanted) else None
         if documents is None:
-            whole, documents = self._parsed_one_by_one(wanted)
+            read, documents = self._parsed_one_by_one(wanted)
+        else:
+            read = [(message, key, self._stretch(key)) for message, key in whole]
         of_topic = {
-            "topic": pa.array([key.topic for _, key in whole], pa.string()),
-            "partition": pa.array([key.partition for _, key in whole], pa.int32()),
-            "offset": pa.array([message.offset() for message, _ in whole], pa.int64()),
+            "topic": pa.array([key.topic for _, key, _ in read], pa.string()),
+            "partition": pa.array([key.partition for _, key, _ in read], pa.int32()),
+            "offset": pa.array([message.offset() for message, _, _ in read], pa.int64()),
+            "stretch": pa.array([stretch for _, _, stretch in read], pa.int32()),
         }
         return _rows(documents, of_topic)
 
@@ -116,23 +124,32 @@ class RecordReader:
             hint = foreign_hint(message.key(), message.topic(), "offsetMapping.topic")
             raise ValueError(f"{error}{hint}") from None
 
-    def _is_behind_gap(self, key: MappingKey) -> bool:
-        return self.stops and are_concerned(key, self.passed_over)
+    def _stretch(self, key: MappingKey) -> int:
+        """The stretch that the next record of a key is in."""
+        if not self.splits:
+            return 0
+        if key in self.passed_over or (None in self.passed_over and key not in self.read_behind):
+            self._stretches[key] += 1
+            self.passed_over.discard(key)
+            self.read_behind.add(key)
+        return self._stretches.get(key, 0)
+
+    def _pass_over(self, key: MappingKey | None) -> None:
+        self.passed_over.add(key)
+        if key is None:
+            self.read_behind.clear()
 
     def _parsed_one_by_one(
         self, wanted: list[tuple[Message, MappingKey | None]]
-    ) -> tuple[list[tuple[Message, MappingKey]], pa.Table]:
+    ) -> tuple[list[tuple[Message, MappingKey, int]], pa.Table]:
         kept, tables = [], [_DOCUMENT.empty_table()]
         for message, key in wanted:
             table = self._parsed(message)
             if table is None or key is None:
-                self.passed_over.add(key)
+                self._pass_over(key)
                 continue
-            if self._is_behind_gap(key):
-                self.stopped_at = message.offset()
-                break
             tables.append(table)
-            kept.append((message, key))
+            kept.append((message, key, self._stretch(key)))
         return kept, pa.concat_tables(tables)
 
     def _parsed(self, message: Message) -> pa.Table | None:

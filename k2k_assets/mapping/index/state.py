@@ -52,26 +52,41 @@ class IndexState:
         """Marks all source partitions as doubtful, because mapping records were deleted before they were read."""
         return replace(self, doubtful=self.doubtful.union(sources_of(self.portions)))
 
-    def doubted_where(self, passed_over: Collection[MappingKey | None]) -> IndexState:
-        """Marks source partitions as doubtful of which mapping records were passed over (`NewSegment.passed_over`)."""
-        return replace(self, doubtful=self.doubtful | concerned(self.portions, passed_over))
+    def doubted_where(
+        self, passed_over: Collection[MappingKey | None], read_behind: Collection[MappingKey]
+    ) -> IndexState:
+        """Marks source partitions as doubtful of which mapping records were passed over (`NewSegment`)."""
+        return replace(self, doubtful=self.doubtful | concerned(self.portions, passed_over, read_behind))
 
     def emptied(self) -> IndexState:
         """Makes an empty state, to build the index from the start."""
         return IndexState(number=self.number, kept=self.kept)
 
-    def extended(self, name: str, added: pa.Table, load: Load) -> IndexState:
+    def extended(self, name: str, stretches: Sequence[pa.Table], load: Load) -> IndexState:
         """Adds a new segment, which cuts the portions of older ones.
+
+        Args:
+            name: Its name.
+            stretches: Its portions, as `NewSegment.stretches`.
+            load: Reads a piece that a cut goes through.
 
         Raises:
             LateRecord: See `portions.extended`.
         """
+        added = pa.concat_tables(stretches)
         if not len(added):
             return self
+        state = self
+        for number, portions in enumerate(stretches):
+            sources = sources_of(portions) if number or state.doubtful else ()
+            doubtful = state.doubtful.union(sources) if number else state.doubtful
+            state = replace(
+                state,
+                portions=extended(state.portions, portions, load, doubtful),
+                doubtful=state.doubtful.difference(sources),
+            )
         return replace(
-            self,
-            portions=extended(self.portions, added, load, self.doubtful),
-            doubtful=self.doubtful.difference(sources_of(added)) if self.doubtful else self.doubtful,
+            state,
             segments=[*self.segments, _segment(name, added)],
             records_read=self.records_read + pc.sum(added["records"]).as_py(),
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from k2k_assets.mapping.index.folding import folded
+from k2k_assets.mapping.index.portion_table import to_table
 from k2k_assets.mapping.index.portions import (
     Portion,
     by_rule,
@@ -22,40 +25,54 @@ from k2k_assets.mapping.index.run_columns import concatenated
 from k2k_assets.mapping.index.segment_files import SegmentFile, SegmentReader
 
 
-def fold_rows(root: IndexRoot, segment: str, rows: pa.Table) -> list[Portion]:
+class FoldedPortion(NamedTuple):
+    """A portion, and the number of its stretch, as in `folding.Folded`."""
+
+    portion: Portion
+    stretch: int = 0
+
+
+def fold_rows(root: IndexRoot, segment: str, rows: pa.Table) -> list[FoldedPortion]:
     """Folds mapping records into one file of a segment.
 
     Args:
         root: Directory of the index.
         segment: Name of the segment.
-        rows: Columns `record_rows.ROWS`, sorted by `folding.SOURCE` and `folding.ORDER`.
+        rows: Columns `record_rows.ROWS`, sorted by `folding.SORTED_BY`.
     """
     portions = []
     with SegmentFile(root, segment) as file:
         for part in folded(rows):
             pieces = tuple(file.add(part.source, target, runs) for target, runs in part.runs.items())
             dropped = tuple(file.add(part.source, target, ranges) for target, ranges in part.dropped.items())
-            portions.append(
-                Portion(
-                    source=part.source,
-                    segment=segment,
-                    file=file.name if pieces or dropped else "",
-                    start=part.start,
-                    end=part.end,
-                    covered=part.covered,
-                    oldest=part.oldest,
-                    newest=part.newest,
-                    since=part.since,
-                    until=part.until,
-                    records=part.records,
-                    pieces=pieces,
-                    skipped=part.skipped,
-                    settings=part.settings,
-                    set_at=part.set_at,
-                    dropped=dropped,
-                )
+            portion = Portion(
+                source=part.source,
+                segment=segment,
+                file=file.name if pieces or dropped else "",
+                start=part.start,
+                end=part.end,
+                covered=part.covered,
+                oldest=part.oldest,
+                newest=part.newest,
+                since=part.since,
+                until=part.until,
+                records=part.records,
+                pieces=pieces,
+                skipped=part.skipped,
+                settings=part.settings,
+                set_at=part.set_at,
+                dropped=dropped,
             )
+            portions.append(FoldedPortion(portion, part.stretch))
     return portions
+
+
+def by_stretch(portions: Iterable[FoldedPortion]) -> list[pa.Table]:
+    """Tables of portions by the number of their stretch: columns `portion_table.PORTIONS`."""
+    found: dict[int, list[Portion]] = defaultdict(list)
+    for portion, stretch in portions:
+        found[stretch].append(portion)
+    return [to_table(found[number]) for number in range(max(found, default=0) + 1)]
 
 
 def merge_portions(root: IndexRoot, segment: str, portions: Iterable[Portion]) -> list[Portion]:

@@ -188,9 +188,11 @@ class Update:
     ) -> tuple[IndexState, Sequence[OffsetRange]]:
         name = new_name(state.number + 1)
         written = self.jobs.fold(self.root, name, ranges, most)
-        portions = without_coverage(written.portions, written.passed_over) if most is None else written.portions
-        state = state.extended(name, portions, SegmentReader(self.root).read)
-        return state.doubted_where(written.passed_over), written.left
+        stretches = written.stretches
+        if most is None:
+            stretches = [without_coverage(portions, written.passed_over) for portions in stretches]
+        state = state.extended(name, stretches, SegmentReader(self.root).read)
+        return state.doubted_where(written.passed_over, written.read_behind), written.left
 
     def _merged(self, state: IndexState) -> IndexState:
         runs = by_segment(state.portions, rows_of(state.portions))

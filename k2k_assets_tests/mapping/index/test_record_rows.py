@@ -65,7 +65,7 @@ def _rows_of(record: MappingRecord, offset: int) -> list[tuple[Any, ...]]:
 
 
 def _read(messages: list[Any], ignore: bool = False) -> list[tuple[Any, ...]]:
-    batch = RecordReader(GROUP, ignore, stops=False).rows(messages)
+    batch = RecordReader(GROUP, ignore).rows(messages)
     assert batch.schema == ROWS
     batch.validate(full=True)
     names = "cluster topic source_topic_id partition generation sequence offset time covered_from covered_to"
@@ -123,26 +123,45 @@ def test_an_unreadable_record_is_named_or_left_out_alone(key: bytes | None, valu
     assert _read(messages, ignore=True) == [*_rows_of(GOOD, 0), *_rows_of(GOOD, 9)]
 
 
+_OTHER = mapping_record((1, 2), (0, 5), partition=7)
+
+
 @pytest.mark.parametrize("in_chunks", [False, True])
 @pytest.mark.parametrize(
-    ("key", "stopped_at"),
-    [(GOOD.key_bytes(), 6), (b"", 5), (mapping_record((1, 2), (0, 5), partition=3).key_bytes(), None)],
+    ("key", "stretches"),
+    [
+        (GOOD.key_bytes(), {0: 0, 5: 0, 6: 1, 7: 0, 9: 2}),
+        (b"", {0: 0, 5: 1, 6: 1, 7: 1, 9: 2}),
+        (mapping_record((1, 2), (0, 5), partition=3).key_bytes(), {0: 0, 5: 0, 6: 0, 7: 0, 9: 0}),
+    ],
 )
-def test_it_stops_before_the_next_record_of_what_was_passed_over(
-    key: bytes, stopped_at: int | None, in_chunks: bool
+def test_behind_what_was_passed_over_another_stretch_begins(
+    key: bytes, stretches: dict[int, int], in_chunks: bool
 ) -> None:
     """So that a fold does not join what lies on both sides."""
-    other = mapping_record((1, 2), (0, 5), partition=7)
-    messages: list[Any] = [_of(GOOD, 0), _message(1, key, b"{"), _message(2, key, None), _of(other, 5), _of(GOOD, 6)]
+    bad = [_message(offset, key, value) for offset, value in ((1, b"{"), (2, None), (8, b"{"), (10, b"{"))]
+    good: list[Any] = [_of(GOOD, 0), _of(_OTHER, 5), _of(GOOD, 6), _of(_OTHER, 7), _of(GOOD, 9)]
+    messages = sorted([*bad, *good], key=lambda message: message.offset())
     reader = RecordReader(GROUP, ignore_unreadable=True)
-    read: list[int] = []
+    read: dict[int, int] = {}
     for chunk in [[message] for message in messages] if in_chunks else [messages]:
-        read += reader.rows(chunk)["offset"].to_pylist()
-        if reader.stopped_at is not None:
-            break
-    assert reader.stopped_at == stopped_at
-    assert sorted(read) == [offset for offset in (0, 5, 6) if stopped_at is None or offset < stopped_at]
+        rows = reader.rows(chunk)
+        read |= dict(zip(rows["offset"].to_pylist(), rows["stretch"].to_pylist(), strict=True))
+    assert read == stretches
     assert reader.passed_over == {parse_key(key) if key else None}
+
+
+@pytest.mark.parametrize("behind", [GOOD, _OTHER, None])
+def test_what_was_passed_over_concerns_those_that_were_not_read_behind_it(behind: MappingRecord | None) -> None:
+    reader = RecordReader(GROUP, ignore_unreadable=True)
+    messages: list[Any] = [_of(GOOD, 0), _of(_OTHER, 1), _message(2, b"", b"{")]
+    messages += [_of(behind, 3)] if behind else []
+    reader.rows(messages)
+    assert reader.passed_over == {None}
+    assert reader.read_behind == ({parse_key(behind.key_bytes())} if behind else set())
+    again: list[Any] = [_message(4, b"", b"{")]
+    reader.rows(again)
+    assert not reader.read_behind
 
 
 def test_an_unreadable_record_of_another_group_is_none_of_our_business() -> None:

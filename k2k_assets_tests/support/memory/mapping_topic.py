@@ -20,7 +20,7 @@ from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange
 from k2k_assets.mapping.algebra.fold import PartitionMapping, fold
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
-from k2k_assets.mapping.index.folding import ORDER, SOURCE
+from k2k_assets.mapping.index.folding import SORTED_BY
 from k2k_assets.mapping.index.jobs import NewSegment
 from k2k_assets.mapping.index.manifest import IndexIdentity, Manifest, NotedPosition, read_manifest
 from k2k_assets.mapping.index.portion_table import from_table, read_portions, to_table
@@ -28,7 +28,7 @@ from k2k_assets.mapping.index.portions import Portion
 from k2k_assets.mapping.index.read import IndexReader
 from k2k_assets.mapping.index.record_rows import ROWS, RecordReader
 from k2k_assets.mapping.index.roots import IndexRoot
-from k2k_assets.mapping.index.tasks import fold_rows, merge_portions
+from k2k_assets.mapping.index.tasks import FoldedPortion, by_stretch, fold_rows, merge_portions
 from k2k_assets.mapping.index.unread import Unread, compared
 from k2k_assets.mapping.index.update import Update
 from k2k_assets_tests.support.memory import plans
@@ -122,9 +122,10 @@ class LocalJobs:
     def fold(self, root: IndexRoot, segment: str, ranges: Sequence[OffsetRange], most: int | None) -> NewSegment:
         batches, left = [], []
         passed_over: set[MappingKey | None] = set()
+        read_behind: set[MappingKey] = set()
         for wanted in ranges:
             messages = self.topic.read(wanted)
-            reader, reached = RecordReader(GROUP, self.ignore_unreadable, stops=most is not None), wanted.end
+            reader, reached = RecordReader(GROUP, self.ignore_unreadable, splits=most is not None), wanted.end
             size = 0
             for number, message in enumerate(messages):
                 size += len(message.value() or b"")
@@ -133,15 +134,17 @@ class LocalJobs:
                     messages = messages[: number + 1]
                     break
             batches.append(reader.rows(cast("list[Message]", messages)))
-            left.append(wanted._replace(start=reached if reader.stopped_at is None else reader.stopped_at))
+            left.append(wanted._replace(start=reached))
             passed_over |= reader.passed_over
+            read_behind |= reader.read_behind
         rows = pa.Table.from_batches(batches, schema=ROWS)
-        rows = rows.sort_by([(name, "ascending") for name in (*SOURCE, *ORDER)])
-        portions: list[Portion] = []
+        rows = rows.sort_by([(name, "ascending") for name in SORTED_BY])
+        portions: list[FoldedPortion] = []
         for task in range(self.tasks):
             mine = rows.filter(pa.array([p % self.tasks == task for p in rows["partition"].to_pylist()], pa.bool_()))
             portions += fold_rows(root, segment, mine)
-        return NewSegment(to_table(portions), [rest for rest in left if rest.start < rest.end], frozenset(passed_over))
+        rest = [each for each in left if each.start < each.end]
+        return NewSegment(by_stretch(portions), rest, frozenset(passed_over), frozenset(read_behind))
 
     def merge(self, root: IndexRoot, segment: str, portions: pa.Table) -> pa.Table:
         merged: list[Portion] = []

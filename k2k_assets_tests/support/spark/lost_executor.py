@@ -25,8 +25,7 @@ from pyspark import SparkContext
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
 from k2k_assets.mapping.index import spark_jobs, update, update_index
-from k2k_assets.mapping.index.portions import Portion
-from k2k_assets.mapping.index.tasks import fold_rows
+from k2k_assets.mapping.index.tasks import FoldedPortion, fold_rows
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.spark.sessions import start_session
 from k2k_assets.spark.spark_settings import spark_conf
@@ -101,10 +100,10 @@ def _reading(folder: Path) -> Callable[[Mapping[str, object], OffsetRange], Iter
     return read
 
 
-def _folding(folder: Path) -> Callable[[Path, str, pa.Table], list[Portion]]:
+def _folding(folder: Path) -> Callable[[Path, str, pa.Table], list[FoldedPortion]]:
     """Folds as usual; the first task to do so waits, and never gets to it."""
 
-    def fold(root: Path, segment: str, rows: pa.Table) -> list[Portion]:
+    def fold(root: Path, segment: str, rows: pa.Table) -> list[FoldedPortion]:
         try:
             (folder / "waiting").touch(exist_ok=False)
         except FileExistsError:

@@ -383,7 +383,7 @@ class _Planner:
         below = self.pipe.at_least_once.get(source)
         if below is None:
             return False  # always exactly once: all readable records are mapped
-        if len(found) != 1 or any(self.fed_by[target] != 1 for target in found):
+        if any(self.fed_by[target] != 1 for target in found):
             return False  # the gaps hold records of other sources
         mapping = self.pipe.map_of(source)
         return any(

@@ -141,6 +141,18 @@ def test_at_least_once_copies_that_nothing_maps_may_be_read_again(on_target: int
     assert [row.decision for row in plan.rows] == ["exact"], "exactly once only markers and aborted records lie between"
 
 
+def test_copies_that_nothing_maps_may_be_read_again_where_they_are_spread() -> None:
+    """0 to 3 are mapped; the copy crashed after it had sent 4 to 7, and sent them again."""
+    runs = {ALL0: [Run(0, 0, 1), Run(2, 1, 1), Run(4, 4, 1), Run(6, 5, 1)]}
+    runs |= {ALL1: [Run(1, 0, 1), Run(3, 1, 1), Run(5, 4, 1), Run(7, 5, 1)]}
+    known = pipe(SPREAD, {ALL0: Ends(0, 6), ALL1: Ends(0, 6)}, mapping(A0, 8, runs))
+    careless = replace(known, at_least_once={A0: EVERYWHERE})
+    for on_target, word in (({ALL0: 2, ALL1: 2}, "exact"), ({ALL0: 4, ALL1: 4}, "may be read again")):
+        for by, said in ((careless, word), (known, "exact")):
+            (plan,) = planned(on_target, by=by)
+            assert [(row.offset, row.decision) for row in plan.rows] == [(4, said)]
+
+
 @pytest.mark.parametrize(
     ("runs", "below", "words"),
     [

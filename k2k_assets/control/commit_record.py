@@ -13,12 +13,12 @@ from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.document import reason_of, written
 from k2k_assets.core.stops.reason import StopReason
 from k2k_assets.core.stops.reasons.source_log import SourceDiverged, SourceTruncated
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.pipeline.sections.bidirectional import Marker
 
 VERSION = 1
 _BY_RECORDS = "records"
-EVERYWHERE = 2**62
+EVERYWHERE = BEYOND_ALL_LOGS
 """Of a partition that is copied at least once still: behind every source position (`repeats_below`)."""
 Kind = Literal["start", "commit", "release", "override"]
 

@@ -9,6 +9,8 @@ V = TypeVar("V")
 
 HIGHEST_OFFSET = 2**63 - 1
 """The highest offset that Kafka can have."""
+BEYOND_ALL_LOGS = 2**62
+"""An offset behind the end of any log, in the place of an end that is not known; sums with it fit 64 bits."""
 
 
 class TopicPartition(NamedTuple):

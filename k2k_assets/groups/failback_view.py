@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.groups.failback_plan import FailbackPlan, Pipe, plan_failback
 from k2k_assets.groups.followed import FollowedMappings
 from k2k_assets.kafka.cluster import Cluster
@@ -32,8 +32,6 @@ from k2k_assets.translation.reverse_mappings import REMEDY
 from k2k_assets.translation.source_logs import SourceLogs
 
 log = logging.getLogger("k2k.groups")
-# Stands for an unknown end: more may be copied than is mapped.
-_FAR = 2**62
 
 
 def failback_plans(
@@ -199,7 +197,7 @@ def _pipe_back(mappings: FollowedMappings, reverse: Pipeline | None, pipeline: P
         at_least_once = {tp for tp, noted in ways.items() if not is_exactly_once(noted, newest.get(tp))}
     # Read after the cut: so unmapped copies on the source are of records below these ends.
     known = target.led_offsets(at_least_once, "latest").offsets if at_least_once else {}
-    ends = {tp: known.get(tp, _FAR) for tp in at_least_once}
+    ends = {tp: known.get(tp, BEYOND_ALL_LOGS) for tp in at_least_once}
     return Pipe(map_of, mappings.routing, replace(copied, source_ends=ends))
 
 

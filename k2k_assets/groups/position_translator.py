@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.groups.followed import FollowedMappings, MayUse
 from k2k_assets.groups.other_mappings import ensure_one_mapping_each
 from k2k_assets.kafka.cluster import Cluster
@@ -19,8 +19,6 @@ from k2k_assets.translation.groups import Answer, translate_groups
 from k2k_assets.translation.other_pipelines import unknown_beside_others, without_others
 from k2k_assets.translation.other_way import OtherWay
 from k2k_assets.translation.source_logs import LogEnds, SourceLogs
-
-_FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class PositionTranslator:
         copied = replace(
             copied,
             # Of a partition without a leader more may be copied than is known.
-            source_ends={tp: source_ends.get(tp, _FAR) for tp in self._mappings.at_least_once()},
+            source_ends={tp: source_ends.get(tp, BEYOND_ALL_LOGS) for tp in self._mappings.at_least_once()},
             source_logs=logs.offsets,
             read_to=logs.read_to,
         )

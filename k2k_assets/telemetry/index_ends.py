@@ -12,8 +12,6 @@ from k2k_assets.pipeline import Pipeline
 
 # The index grows once in some minutes; it may lie in an object store.
 _KEPT_SECONDS = 15.0
-# A source position beyond the end of any log: no run has to be read.
-_BEYOND = 2**62
 
 
 class IndexEnds:
@@ -44,7 +42,7 @@ class IndexEnds:
         try:
             reader = IndexReader.open(self._pipeline)
             if reader.manifest.directory != self._version:
-                maps = {source: reader.partition_map(source, _BEYOND, _BEYOND) for source in reader.sources()}
+                maps = {source: reader.last_runs(source) for source in reader.sources()}
                 self._ends = {source: each.covered_end for source, each in maps.items()}
                 self._version = reader.manifest.directory
         except (IndexUnusable, OSError):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import Offsets, PartitionMap
 from k2k_assets.mapping.algebra.reverse import FirstUnread
@@ -25,9 +25,6 @@ from k2k_assets.mapping.algebra.translate import (
 from k2k_assets.translation.log_ends import before_end, of_another_log
 from k2k_assets.translation.other_way import OtherWay, unproven
 from k2k_assets.translation.routes import Routes, Standing
-
-# In place of a log's end that is not known: nothing is proven of what may lie there.
-_FAR = 2**62
 
 
 class PositionAnswers(NamedTuple):
@@ -91,7 +88,7 @@ def on_target(
             found = unknown_where(elsewhere, Translated(unread.offsets, unread.states))
             answers.append(_clamped(_place(target), found, routes.target)._replace(again=unread.again))
             continue
-        log_end = routes.target.ends.get(_place(target), _FAR)
+        log_end = routes.target.ends.get(_place(target), BEYOND_ALL_LOGS)
         found = translate(mapping, target, positions, floor, alone=routes.keeps_partition(topic), log_end=log_end)
         answers.append(_clamped(_place(target), unknown_where(elsewhere, found), routes.target))
     return answers or [nowhere(len(positions))]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from k2k_assets.core.errors import Refused
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, SourcePartition
@@ -32,8 +32,6 @@ from k2k_assets.translation.routes import Routes
 from k2k_assets.translation.translator import OffsetTranslator, PipelineFiles
 
 _READER = "the reader"
-# Stands for the unknown end of a source that does not answer, in at-least-once mode: more may be copied than is mapped.
-_FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ def _copied(translator: OffsetTranslator, sources: Mapping[TopicPartition, Sourc
     ends = {tp: Ends(cut.starts[tp], stable) for tp, stable in cut.stable.items()}
     unmapped = {tp for tp in sources if translator.routes.is_at_least_once(tp)}
     now = translator.source_ends(unmapped)
-    source_ends = {tp: now.get(tp, _FAR) for tp in unmapped}
+    source_ends = {tp: now.get(tp, BEYOND_ALL_LOGS) for tp in unmapped}
     logs = translator.source_logs(sources)
     return CopiedAtCut(positions, ends, cut.topic_ids, source_ends, logs, cut.offline_partitions)
 

@@ -37,9 +37,6 @@ ASKED = ("topic", "partition", "offset")
 MOST_RUNS = 8_000_000
 """Runs that a task keeps in memory (24 bytes each); if the index has more, rows should be sorted by partition."""
 
-# A source position beyond the end of any log: a map from there on has the coverage and the last runs only.
-_BEYOND = 2**62
-
 
 def added_fields(reverse: bool) -> list[pa.Field]:
     """The columns that the answers add."""
@@ -92,7 +89,7 @@ class IndexMaps:
         """The source partitions of each target partition."""
         found: dict[Target, list[SourcePartition]] = defaultdict(list)
         for source in sorted(self._reader.sources()):
-            for target in self._reader.partition_map(source, _BEYOND, _BEYOND).runs:
+            for target in self._reader.last_runs(source).runs:
                 found[target].append(source)
         return found
 
@@ -107,7 +104,7 @@ class IndexMaps:
     def _read(self, source: SourcePartition) -> PartitionMap:
         start, after_loss, is_doubtful = self._mapped_from.get(source, AS_INDEXED)
         if after_loss:
-            return _without_answers(self._reader.partition_map(source, _BEYOND, _BEYOND), start)
+            return _without_answers(self._reader.last_runs(source), start)
         # As if the index had been built when the copy stood there: what it says of more is void.
         whole = up_to(self._reader.partition_map(source), start)
         if is_doubtful and (newest := self._copied.get(source)):

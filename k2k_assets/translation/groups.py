@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from k2k_assets.control.group_versions import parse
 from k2k_assets.core.bulk import without_cycle_collection
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.kafka.groups import CommittedOffset, Ends, GroupOffsets
 from k2k_assets.mapping.algebra.cut import Feed, combine
 from k2k_assets.mapping.algebra.fold import Covered, Target
@@ -41,8 +41,6 @@ MapOf = Callable[[TopicPartition, int, int], PartitionMap]
 """Returns the map of a source partition for look-ups between two positions: partition, lowest, highest."""
 
 _NOWHERE = Ends(0, 0)
-# A source position beyond the end of any log: a map from there on needs no runs from the index.
-_BEYOND = 2**62
 _STATES = {int(state): state for state in TranslationState}
 
 
@@ -163,7 +161,7 @@ class _Translation:
         topics = set().union(*self._topics.values())
         left: dict[TopicPartition, list[tuple[TopicPartition, int]]] = defaultdict(list)
         for source in (source for source in self.copied.positions if source.topic in topics):
-            for target, runs in self.map_of(source, _BEYOND, _BEYOND).runs.items():
+            for target, runs in self.map_of(source, BEYOND_ALL_LOGS, BEYOND_ALL_LOGS).runs.items():
                 at = TopicPartition(target.topic, target.partition)
                 if (source, at) in today or at not in self.copied.ends or target != self._identified(at):
                     continue
@@ -173,8 +171,8 @@ class _Translation:
 
     def _left_to(self, source: TopicPartition, target: Target) -> int:
         """Source offset after the last record that may lie in a target partition, be it in a gap of the coverage."""
-        lowest = min((committed.offset for _, committed in self._standing.get(source, ())), default=_BEYOND)
-        mapping = self.map_of(source, lowest, _BEYOND)
+        lowest = min((committed.offset for _, committed in self._standing.get(source, ())), default=BEYOND_ALL_LOGS)
+        mapping = self.map_of(source, lowest, BEYOND_ALL_LOGS)
         runs = mapping.runs.get(target, NO_RUNS)
         end = runs.source_end if len(runs) else 0
         return max((start for start, _ in mapping.covered if start > end), default=end)

@@ -32,7 +32,7 @@ from k2k_assets.core.stops.reason import StopReason, render
 from k2k_assets.core.stops.reasons.permissions import SourceReadDenied
 from k2k_assets.core.stops.reasons.records import BatchUnreadable
 from k2k_assets.core.stops.reasons.source_log import RecordsDeleted, SourceDiverged
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.groups import CommittedOffset, GroupOffsets
 from k2k_assets.pipeline import Pipeline
@@ -47,7 +47,6 @@ log = logging.getLogger("k2k.mapping")
 _SECONDS = 10.0
 _AT_ONCE = 200
 _BUFFER_BYTES = 256 * 1024
-_WHOLE = 2**62
 
 
 class CopyEnd(Protocol):
@@ -122,7 +121,7 @@ class _Answer(NamedTuple):
 
     def holds(self, epoch_today: int, position: int) -> bool:
         """An end does, however long the log gets, until the leader is another one."""
-        return self.epoch_today == epoch_today and (self.end != _WHOLE or position <= self.position)
+        return self.epoch_today == epoch_today and (self.end != BEYOND_ALL_LOGS or position <= self.position)
 
 
 class SourceLogs:
@@ -230,7 +229,7 @@ class SourceLogs:
         # Below the log start no leader knows the epochs any more; what was cut off there is deleted as well.
         starts = self._source.led_offsets(partitions, "earliest").offsets
         deleted = {of for of in new if asked[of] <= starts.get(of.partition, -1)}
-        self._answers |= {of: _Answer(today[of], asked[of], _WHOLE) for of in deleted}
+        self._answers |= {of: _Answer(today[of], asked[of], BEYOND_ALL_LOGS) for of in deleted}
         # At the end the leader tells where the epoch ends, which is right for all positions below as well.
         ends = self._source.led_offsets(partitions, self._pipeline.readable_end).offsets
         at = {of: max(asked[of], ends.get(of.partition, 0)) for of in new - deleted}
@@ -261,7 +260,7 @@ class SourceLogs:
                     if stopped.partition not in found:
                         found[stopped.partition] = _end_told(stopped.partition, stopped.reason)
                     continue
-                found.update(dict.fromkeys([*(chunk.source for chunk in polled.chunks), *polled.ends], _WHOLE))
+                found.update(dict.fromkeys([*(chunk.source for chunk in polled.chunks), *polled.ends], BEYOND_ALL_LOGS))
         finally:
             source.close()
         return found
@@ -299,7 +298,7 @@ def _end_of_epoch(record: CopyEnd) -> int:
 def _end_told(partition: TopicPartition, reason: StopReason) -> int:
     """Where an epoch ends, by the reason for which the log cannot be read on behind it."""
     if isinstance(reason, SourceReadDenied | BatchUnreadable | RecordsDeleted):
-        return _WHOLE  # the leader was asked before it was read
+        return BEYOND_ALL_LOGS  # the leader was asked before it was read
     end = _cut_at(reason)
     if end == NOT_KNOWN:
         log.warning("%s: which positions are of a former log is not known: %s", partition, render(reason))

@@ -50,12 +50,11 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
 from k2k_assets.mapping.algebra.fold import Target
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, Offsets, PartitionMap, RunTable
 
 NO_OFFSET = -1
-# Behind all offsets.
-_NEVER = 2**62
 
 _Flags = NDArray[np.bool_]
 
@@ -205,7 +204,7 @@ def may_repeat(
     mapping: PartitionMap,
     target: Target,
     positions: Offsets,
-    below: int = _NEVER,
+    below: int = BEYOND_ALL_LOGS,
     written_there: RunTable = NO_RUNS,
 ) -> _Flags:
     """At least once: whether a reader that goes back to the source may read records again.
@@ -261,7 +260,7 @@ def _copy_of(runs: RunTable, position: int) -> int:
     """Target offset of the first copied record from a source position on; behind all others if none is mapped."""
     from_there = np.flatnonzero((runs.counts > 0) & (runs.source_starts + runs.counts > position))
     if not len(from_there):
-        return _NEVER
+        return BEYOND_ALL_LOGS
     run = from_there[0]
     return int(runs.target_starts[run] + max(0, position - runs.source_starts[run]))
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
 from k2k_assets.mapping.algebra.continuation import Beginning, surely_goes_on
 from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
@@ -139,6 +140,14 @@ class IndexReader:
             found += [DroppedRange(target.topic_id, run.source_start, run.source_end) for run in ranges]
         wanted = (each for each in found if each.end > start and (end is None or each.start < end))
         return sorted(wanted, key=lambda each: each.start)
+
+    def last_runs(self, source: SourcePartition) -> PartitionMap:
+        """The map of a source partition with its coverage, but only the last run into each target partition.
+
+        Raises:
+            IndexReplaced: The version was removed meanwhile.
+        """
+        return self.partition_map(source, BEYOND_ALL_LOGS, BEYOND_ALL_LOGS)
 
     def _runs(self, pieces: Sequence[tuple[Portion, PortionPiece]], start: int, end: int | None) -> RunTable:
         tables: list[RunTable] = []

@@ -299,7 +299,7 @@ class LiveMappings:
         doubtful = self._index.doubtful()
         for source in reader.sources():
             if source.cluster == self._cluster:
-                known = reader.partition_map(source, _BEYOND, _BEYOND)
+                known = reader.last_runs(source)
                 told = reader.newest(source), source in doubtful, self._with_dropped
                 found[source] = InMemoryMapping.behind(known, *told)
                 self._began[source] = known.began, known.log_start, known.target_began
@@ -386,7 +386,3 @@ class LiveMappings:
         else:
             limit = int((time.time() - self._retention.time.total_seconds()) * 1000)
         self._held.drop(limit, starts, self._retention.count)
-
-
-# A source position beyond the end of any log.
-_BEYOND = 2**62

@@ -15,6 +15,7 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import TopicFollower
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -40,8 +41,8 @@ class MappedFrom(NamedTuple):
     is_doubtful: bool = False
 
 
-# Behind the end of any log: there are no newer records.
-AS_INDEXED = MappedFrom(2**62)
+# There are no newer records.
+AS_INDEXED = MappedFrom(BEYOND_ALL_LOGS)
 
 
 def mapped_from(

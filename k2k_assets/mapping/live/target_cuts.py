@@ -9,15 +9,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.core.stops.reasons.target_log import TargetTruncated
-from k2k_assets.core.topic_partition import TopicPartition
+from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS, TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.read_back import EndsOfCommitted
 from k2k_assets.mapping.algebra.fold import Order, Target
 from k2k_assets.mapping.algebra.in_memory_mapping import InMemoryMapping
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
-
-# Behind the end of any log.
-_NEVER = 2**62
 
 
 def told_by_stop(record: CommitRecord | None) -> dict[Target, int]:
@@ -74,7 +71,7 @@ class TargetCuts:
             (source, newest, target) for source, newest, target, end in doubtful if ends.get(_place(target), end) < end
         ]
         known = earliest(*(cuts for _, cuts in seen.values()))
-        new = {target for _, _, target in short if known.get(target, _NEVER) > ends[_place(target)]}
+        new = {target for _, _, target in short if known.get(target, BEYOND_ALL_LOGS) > ends[_place(target)]}
         cuts = self._cuts({_place(target): ends[_place(target)] for target in new})
         known |= {target: cuts[_place(target)] for target in new if _place(target) in cuts}
         for source, newest, target in short:

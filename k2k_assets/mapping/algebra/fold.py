@@ -78,6 +78,21 @@ class LateRecord(Exception):
     """A record is older than one that was folded before it; only a fold of all records can place it."""
 
 
+def surely_goes_on(newest: Order, position: int, generation: int, start: int) -> bool:
+    """Whether a record continues what was folded before, whatever was lost in between: no generation goes back.
+
+    That it begins where another generation stood proves nothing, wherever its copies lie: what lies below may have been
+    copied again, and as few of it as there would be markers.
+
+    Args:
+        newest: Order of the newest record before the loss.
+        position: Source offset that it had reached.
+        generation: Generation of the record.
+        start: Start of its covered range.
+    """
+    return generation == newest.generation and start >= position
+
+
 def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropped: bool = False) -> PartitionMapping:
     """Adds records to a partition's mapping, in their own order.
 

@@ -18,8 +18,16 @@ from typing import NamedTuple
 
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.continuation import Beginning, Stand, surely_goes_on
-from k2k_assets.mapping.algebra.fold import NEVER, Covered, Order, PartitionMapping, Target, fold, is_nowhere
+from k2k_assets.mapping.algebra.fold import (
+    NEVER,
+    Covered,
+    Order,
+    PartitionMapping,
+    Target,
+    fold,
+    is_nowhere,
+    surely_goes_on,
+)
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
 
 Tables = Mapping[Target, RunTable]
@@ -158,9 +166,9 @@ class InMemoryMapping:
         """
         records = sorted((each.record for each in placed), key=lambda record: (record.generation, record.sequence))
         goes_back = _goes_back(self.position, records)
-        stand = Stand(self.newest.generation, self.position, self.target_ends())
-        if self.is_doubtful and not surely_goes_on(stand, Beginning.of(records[0])):
-            self._forget_below(records[0].covered_from)
+        first = records[0]
+        if self.is_doubtful and not surely_goes_on(self.newest, self.position, first.generation, first.covered_from):
+            self._forget_below(first.covered_from)
             goes_back = True  # for all that is known
         self.is_doubtful = False
         start = min(record.covered_from for record in records)

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.continuation import Beginning, Stand, surely_goes_on
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target, surely_goes_on
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
@@ -148,8 +147,8 @@ def extended(
         added: Portions of the new segment, at most one for each source partition.
         load: Reads a piece that a cut goes through.
         doubtful: Source partitions whose records may have been lost in between. Their new portion may belong to a copy
-            that began anywhere. Unless it surely goes on where the older ones stood, these do not cover anything any
-            more: their runs tell where copies are, and answer nothing.
+            that began anywhere. Unless it surely goes on, the older ones do not cover anything any more: their runs
+            tell where copies are, and answer nothing.
 
     Raises:
         LateRecord: The new segment has a record that is older than one that was folded before.
@@ -160,7 +159,7 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if earlier and portion.source in doubtful and not _goes_on(earlier, portion, load):
+        if earlier and portion.source in doubtful and not is_continued(earlier, portion.oldest.generation, at):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -178,21 +177,15 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
-def stand_of(portions: Sequence[Portion]) -> Stand:
-    """Where the copies of one source partition stood, from its portions in order; at least one."""
-    ends: dict[Target, int] = {}
-    for portion in portions:
-        for piece in portion.pieces:
-            ends[piece.target] = max(piece.last.target_end, ends.get(piece.target, 0))
-    return Stand(portions[-1].newest.generation, portions[-1].end, ends)
+def is_continued(portions: Sequence[Portion], generation: int, start: int) -> bool:
+    """Whether a record surely continues the portions of its source partition, whatever was lost in between.
 
-
-def _goes_on(before: Sequence[Portion], portion: Portion, load: Load) -> bool:
-    stand = stand_of(before)
-    # A first copy is read from its file only where it matters.
-    pieces = portion.pieces if portion.start == stand.position and len(portion.pieces) == 1 else ()
-    copies = {piece.target: int(load(portion, piece).target_starts[0]) for piece in pieces}
-    return surely_goes_on(stand, Beginning(portion.oldest.generation, portion.start, copies))
+    Args:
+        portions: The portions in order, at least one.
+        generation: Generation of the record.
+        start: Start of its covered range.
+    """
+    return surely_goes_on(portions[-1].newest, portions[-1].end, generation, start)
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

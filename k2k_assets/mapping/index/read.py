@@ -16,7 +16,6 @@ import pyarrow as pa
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange
 from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
-from k2k_assets.mapping.algebra.continuation import Beginning, surely_goes_on
 from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
@@ -27,8 +26,8 @@ from k2k_assets.mapping.index.portions import (
     by_rule,
     by_target,
     covered_ranges,
+    is_continued,
     skipped_ranges,
-    stand_of,
 )
 from k2k_assets.mapping.index.roots import IndexRoot
 from k2k_assets.mapping.index.run_columns import concatenated
@@ -98,7 +97,7 @@ class IndexReader:
     def is_continued_by(self, source: SourcePartition, record: MappingRecord) -> bool:
         """Whether a record surely continues what the index has of a source partition, whatever was lost in between."""
         portions = self._portions.of(source)
-        return not portions or surely_goes_on(stand_of(portions), Beginning.of(record))
+        return not portions or is_continued(portions, record.generation, record.covered_from)
 
     def partition_map(
         self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False

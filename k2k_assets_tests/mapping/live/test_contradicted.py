@@ -193,20 +193,6 @@ def test_a_restart_that_copied_nothing_leaves_the_answers(
     assert _forth_and_back(world.live(), 0) == answers
 
 
-@pytest.mark.parametrize("while_it_runs", [False, True])
-def test_what_a_restart_copies_then_leaves_the_answers_too(world: World, while_it_runs: bool) -> None:
-    """The first copy lies right behind the last one: none can have been made in between."""
-    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
-    world.mappings.expire()
-    world.commit(100, generation=3, target_end=100)
-    before = world.live()
-    world.mappings.write(mapping_record((3, 0), (100, 110), [(100, 100, 10)]))
-    world.commit(110, generation=3, target_end=110)
-    live = before if while_it_runs else world.live()
-    live.catch_up([])
-    assert _forth_and_back(live, 0) == ([50, 100, 101], [50, 100])
-
-
 def test_where_nothing_is_lost_a_new_instance_changes_nothing(world: World) -> None:
     """It has found nothing to copy."""
     world.commit(100, generation=3)

@@ -215,6 +215,7 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
     """
     positions = [draw(st.integers(0, 5)) for _ in range(partitions)]
     ends = [draw(st.integers(0, 9)) for _ in range(3)]
+    markers = draw(st.sampled_from([1, 1, 0]))  # copied at least once, there are none
     records = []
     for number in range(draw(st.integers(0, most))):
         partition = draw(st.integers(0, partitions - 1))
@@ -242,7 +243,7 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
             )
         elif kind != "lost":
             records.append(mapping_record(order, covered, merged, partition, time=number, dropped=dropped))
-        ends = [end + 1 for end in ends]
+        ends = [end + markers for end in ends]
     return records
 
 

@@ -96,8 +96,9 @@ def test_slots_that_register_the_same_schema_at_once_are_told_the_same_id(regist
         def register(number: int) -> int:
             try:
                 return client.register(f"{topic}-{number}-value", schemas[number])
-            except RegistryUnreachable as error:  # slots ask again then, too
-                assert "already exists" in str(error)
+            except RegistryUnreachable as error:
+                if "already exists" not in str(error):
+                    raise
                 return client.register(f"{topic}-{number}-value", schemas[number])
 
         return [register(number) for number in range(len(schemas))]

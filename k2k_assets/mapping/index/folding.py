@@ -75,7 +75,7 @@ def folded(rows: pa.Table) -> Iterator[Folded]:
 
 
 def _stretches(rows: pa.Table) -> list[int]:
-    """The row that each stretch begins at, and the number of rows."""
+    """The row that each stretch begins at, and the number of rows; where it goes on as by `fold.surely_goes_on`."""
     begins = np.flatnonzero(np.diff(numbers(rows["stretch"]))) + 1
     if not len(begins):
         return [0, len(rows)]

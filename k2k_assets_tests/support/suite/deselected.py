@@ -23,6 +23,7 @@ def is_deselected(path: Path, expression: str) -> bool:
     return bool(files) and not any(names.isdisjoint(_marks(file)) for file in files)
 
 
+@cache
 def left_out(expression: str) -> frozenset[str]:
     """The marks that `-m` leaves out; of an expression that is more than a row of "not MARK and not MARK" none."""
     found = [_NOT.fullmatch(each.strip()) for each in expression.split(" and ")]

@@ -16,7 +16,6 @@ from xdist.scheduler import LoadFileScheduling
 
 from k2k_assets_tests.support.suite.deselected import left_out
 
-_DEFAULT_SECONDS = 180
 _ROOT = Path(__file__).parents[3]
 _OWN_CLUSTERS = "pytest.mark.own_clusters"
 # Folders and files, and what their slow tests share: a pair of secured clusters, or a session of Spark, which starts
@@ -117,5 +116,6 @@ def _kind(tests: list[pytest.Item]) -> str:
 
 
 def _longest(tests: list[pytest.Item]) -> float:
+    usual = float(tests[0].config.getini("timeout"))
     marks = [item.get_closest_marker("timeout") for item in tests]
-    return max(mark.args[0] if mark else _DEFAULT_SECONDS for mark in marks)
+    return max(mark.args[0] if mark else usual for mark in marks)

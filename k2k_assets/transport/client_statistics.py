@@ -52,6 +52,8 @@ COUNTERS = (
     *("records", "bytes", "requests", "request.bytes", "response.bytes"),
     *("request.retries", "request.timeouts", "request.errors", "connections", "disconnections"),
 )
+# States of librdkafka's brokers: it is connected too while the address of a broker changes.
+_CONNECTED = ("UP", "UPDATE")
 GAUGES = ("queue.records", "queue.bytes", "request.latency", "throttle.time", "brokers.connected")
 
 
@@ -86,7 +88,7 @@ def figures_of(kind: ClientKind, text: str) -> ClientFigures:
             _sum(partitions, "fetchq_size") if reads else document["msg_size"],
             max((broker["rtt"]["p99"] for broker in brokers), default=0) / 1e6,
             max((broker["throttle"]["max"] for broker in brokers), default=0) / 1e3,
-            sum(broker["state"] == "UP" for broker in brokers),
+            sum(broker["state"] in _CONNECTED for broker in brokers),
         )
         return ClientFigures(
             document["name"], dict(zip(COUNTERS, counters, strict=True)), dict(zip(GAUGES, gauges, strict=True))

@@ -30,6 +30,7 @@ def test_brokers_and_partitions_are_summed_up_and_the_slowest_counts() -> None:
         "bootstrap": broker(-1, connects=9),
         "one": broker(1, connects=2, rxerrs=1, txerrs=2, rtt={"p99": 1500}, throttle={"max": 250}),
         "two": broker(2, connects=3, state="DOWN", rtt={"p99": 900}),
+        "three": broker(3, state="UPDATE"),
     }
     partitions = {"-1": {"fetchq_cnt": 99, "fetchq_size": 99}, "0": {"fetchq_cnt": 3, "fetchq_size": 300}}
     text = document(brokers=brokers, topics={"orders": {"partitions": partitions}}, rxmsgs=7, txmsgs=8, msg_cnt=5)
@@ -38,7 +39,7 @@ def test_brokers_and_partitions_are_summed_up_and_the_slowest_counts() -> None:
     assert (read.counters["connections"], read.counters["request.errors"]) == (5, 3)
     assert (read.gauges["queue.records"], read.gauges["queue.bytes"], written.gauges["queue.records"]) == (3, 300, 5)
     assert (read.gauges["request.latency"], read.gauges["throttle.time"]) == (0.0015, 0.25)
-    assert read.gauges["brokers.connected"] == 1
+    assert read.gauges["brokers.connected"] == 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"brokers": {"a": {}}}', "null"])

@@ -112,8 +112,8 @@ def _portion(file: SegmentFile, source: SourcePartition, name: str, runs: RunTab
     part = RunTable(runs.source_starts[start:end], runs.target_starts[start:end], runs.counts[start:end])
     piece = file.add(source, Target(TOPIC, TARGET_ID, source.partition), part)
     covered = Covered(int(runs.source_starts[start]), int(runs.source_starts[end]))
-    orders = Order(1, start), Order(1, end - 1)
-    return Portion(source, name, file.name, *covered, (covered,), *orders, 0, 0, end - start, (piece,))
+    oldest, newest = Order(1, start), Order(1, end - 1)
+    return Portion(source, name, file.name, *covered, (covered,), oldest, 1, newest, 0, 0, end - start, (piece,))
 
 
 def _segment(name: str, portions: list[Portion]) -> Segment:

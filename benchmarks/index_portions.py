@@ -203,7 +203,7 @@ def source_of(number: int, cluster: str = "source") -> SourcePartition:
 def _portion(source: SourcePartition, file: str, piece: PortionPiece) -> Portion:
     covered = Covered(0, RECORDS)
     order = Order(1, 0)
-    return Portion(source, _FIRST, file, *covered, (covered,), order, order, _DAY, _DAY, 1, (piece,))
+    return Portion(source, _FIRST, file, *covered, (covered,), order, 1, order, _DAY, _DAY, 1, (piece,))
 
 
 def _position(number: int) -> NotedPosition:

@@ -103,7 +103,7 @@ def written_index(root: Path, runs: int) -> FrameIndex:
         with SegmentFile(root, "generated") as file:
             piece = file.add(_source(partition), Target("orders", "target-id", partition), table)
             covered = Covered(0, end)
-            orders = Order(1, 1), Order(1, 1)
+            orders = Order(1, 1), 1, Order(1, 1)
             portions.append(
                 Portion(_source(partition), "generated", file.name, 0, end, (covered,), *orders, 0, 0, 1, (piece,))
             )

@@ -109,6 +109,7 @@ class _Value(wire.Value, frozen=True):
     override: str | None = None
     dropped: tuple[DroppedBy, ...] = ()
     both_ways: BothWays | None = None
+    forward_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class MappingRecord:
         dropped: The records that were left out on purpose, by rule. The ranges of all rules are disjoint.
         both_ways: How a bidirectional pipeline copied; None if it was not bidirectional. So those learn it who do not
             have its file.
+        forward_since: As in the commit record; None if that is its own generation.
     """
 
     group: str
@@ -155,8 +157,14 @@ class MappingRecord:
     settings: str | None = None
     dropped: tuple[DroppedBy, ...] = ()
     both_ways: BothWays | None = None
+    forward_since: int | None = None
 
     version: ClassVar[int] = VERSION
+
+    @property
+    def only_forward_since(self) -> int:
+        """The first generation since which the partition was copied only forwards."""
+        return self.generation if self.forward_since is None else self.forward_since
 
     def key(self) -> MappingKey:
         """The record's key."""

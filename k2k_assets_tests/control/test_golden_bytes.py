@@ -143,6 +143,10 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"slot":2,"sequence":5,"time":1700000000000,"records":11,"bytes":22,"runs":3,"reason":null,'
         b'"began":0,"atLeastOnceBelow":1200}',
     ),
+    "commit, copied only forwards": (
+        replace(COMMIT, forward_since=9).value_bytes(),
+        COMMIT.value_bytes()[:-1] + b',"forwardSince":9}',
+    ),
     "commit, nothing known": (
         START.value_bytes(),
         b'{"version":1,"kind":"start","pipeline":"p","position":9223372036854775807,"leaderEpoch":null,'
@@ -229,6 +233,10 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"sequence":42,"time":1700000000000,"from":1000,"to":1012,"targets":[],"settings":"a1b2c3d4",'
         b'"dropped":[{"rule":"' + ODD_JSON + b'","ranges":[[1000,1003],[1007,9223372036854775807]]},'
         b'{"rule":"marker","ranges":[[1003,1005]]}]}',
+    ),
+    "mapping, copied only forwards": (
+        replace(MAPPING, forward_since=9).value_bytes(),
+        MAPPING.value_bytes()[:-1] + b',"forwardSince":9}',
     ),
     "mapping, both ways": (
         BOTH_WAYS.value_bytes(),

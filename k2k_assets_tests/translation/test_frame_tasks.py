@@ -145,16 +145,17 @@ def test_what_was_copied_without_mappings_is_unknown_not_ahead(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("generation", "target_end", "told"),
+    ("generation", "since", "told"),
     [
-        (1, 80, [(102, "exact"), (113, "exact")]),
-        (3, 80, [(None, "unknown")] * 2),
-        (3, 113, [(102, "exact"), (113, "exact")]),
+        (1, None, [(102, "exact"), (113, "exact")]),
+        (3, None, [(None, "unknown")] * 2),
+        (3, 2, [(None, "unknown")] * 2),
+        (3, 1, [(102, "exact"), (113, "exact")]),
     ],
 )
 @pytest.mark.parametrize("how", ["deleted", "passed over"])
 def test_where_another_instance_may_have_copied_again_nothing_is_known(
-    tmp_path: Path, how: str, generation: int, target_end: int, told: list[Row]
+    tmp_path: Path, how: str, generation: int, since: int | None, told: list[Row]
 ) -> None:
     """Mapping records were lost, and no later one has told what they changed."""
     task = _task(tmp_path, [RECORD])
@@ -163,7 +164,7 @@ def test_where_another_instance_may_have_copied_again_nothing_is_known(
     readings = [RecordsRead({}, {RECORD.key()})]
     found = first_mapped(reader, {source}, ()) if how == "deleted" else first_mapped(reader, (), readings)
     assert found == {source: MappedFrom(2**62, is_doubtful=True)}
-    commit = committed(replace(RECORD, generation=generation), target_end)
+    commit = committed(replace(RECORD, generation=generation, forward_since=since))
     task.mapped_from, task.copied = found, {source: commit}
     assert [row[6:] for row in _run(task, [("s", 0, 2, ""), ("s", 0, 9, "")])] == told
     task.reverse = True
@@ -215,9 +216,12 @@ def test_where_the_copy_was_set_back_the_index_answers_no_further(
 
 
 @pytest.mark.parametrize("how", ["expired", "created anew"])
-@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(
+    ("order", "since", "goes_on"),
+    [((1, 9), None, True), ((3, 9), None, False), ((3, 9), 2, False), ((3, 9), 1, True), ((0, 9), None, False)],
+)
 def test_after_a_loss_the_index_answers_only_if_the_next_record_surely_goes_on(
-    tmp_path: Path, how: str, goes_on: bool
+    tmp_path: Path, how: str, order: tuple[int, int], since: int | None, goes_on: bool
 ) -> None:
     """Lost are a way back to 40 and the copies from there on; the next index forgets all below 150 as well."""
     index = LocalIndex(unique_root(tmp_path))
@@ -233,7 +237,7 @@ def test_after_a_loss_the_index_answers_only_if_the_next_record_surely_goes_on(
     else:
         index.topic.id, index.topic.partitions = "topic-2", [[], []]
     reader = index.reader()
-    record = mapping_record((1 if goes_on else 3, 9), (150, 180), [(150, 212, 30)])
+    record = replace(mapping_record(order, (150, 180), [(150, 212, 30)]), forward_since=since)
     source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
     readings = [RecordsRead({(GROUP, source): [Placed(0, 0, record)]}, ())]
     found = first_mapped(reader, reader.doubtful(index.topic.id), readings)

@@ -78,19 +78,34 @@ class LateRecord(Exception):
     """A record is older than one that was folded before it; only a fold of all records can place it."""
 
 
-def surely_goes_on(newest: Order, position: int, generation: int, start: int) -> bool:
-    """Whether a record continues what was folded before, whatever was lost in between: no generation goes back.
+class Beginning(NamedTuple):
+    """How a record begins, or several that follow on each other.
 
-    That it begins where another generation stood proves nothing, wherever its copies lie: what lies below may have been
-    copied again, and as few of it as there would be markers.
+    Attributes:
+        generation: Generation of the first record.
+        forward_since: The first generation since which the partition was copied only forwards up to it.
+        start: The lowest start of a covered range.
+    """
+
+    generation: int
+    forward_since: int
+    start: int
+
+
+def surely_goes_on(newest: Order, position: int, beginning: Beginning) -> bool:
+    """Whether records continue what was folded before, whatever was lost in between.
+
+    No generation goes back, and the records say since which one none began behind where the one before it had stopped.
+    That they begin where another generation stood proves nothing, wherever their copies lie: what lies below may have
+    been copied again, and as few of it as there would be markers.
 
     Args:
         newest: Order of the newest record before the loss.
         position: Source offset that it had reached.
-        generation: Generation of the record.
-        start: Start of its covered range.
+        beginning: How the records begin.
     """
-    return generation == newest.generation and start >= position
+    generation, forward_since, start = beginning
+    return forward_since <= newest.generation <= generation and start >= position
 
 
 def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropped: bool = False) -> PartitionMapping:

@@ -20,6 +20,7 @@ from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.mapping.algebra import run_tables
 from k2k_assets.mapping.algebra.fold import (
     NEVER,
+    Beginning,
     Covered,
     Order,
     PartitionMapping,
@@ -167,7 +168,8 @@ class InMemoryMapping:
         records = sorted((each.record for each in placed), key=lambda record: (record.generation, record.sequence))
         goes_back = _goes_back(self.position, records)
         first = records[0]
-        if self.is_doubtful and not surely_goes_on(self.newest, self.position, first.generation, first.covered_from):
+        beginning = Beginning(first.generation, first.only_forward_since, first.covered_from)
+        if self.is_doubtful and not surely_goes_on(self.newest, self.position, beginning):
             self._forget_below(first.covered_from)
             goes_back = True  # for all that is known
         self.is_doubtful = False

@@ -79,33 +79,20 @@ def unless_copied_anew(mapping: PartitionMap, newest: Order, commit: CommitRecor
 
     ```
      mapping records   generation 1: 0 ... 100      lost: any
-     commit record     generation 3: position 100   whether 2 or 3 went back before it, only what is lost could tell
+     commit record     generation 3: position 100   whether 2 or 3 went back before it, unless it says that none did
     ```
 
     What another instance committed since may be copies that cancel all that is known: then the runs tell that copies
-    are there, and answer nothing. One generation never goes back, and an instance that stops commits the positions of
-    idle partitions, too.
+    are there, and answer nothing. One generation never goes back, and the commit record notes since which one none did.
 
     Args:
         mapping: The map of what was read.
         newest: Order of the newest mapping record that was read.
         commit: The newest commit record.
     """
-    if commit.generation <= newest.generation or _has_copied_nothing_behind(mapping, commit):
+    if commit.forward_since_for(commit.generation) <= newest.generation:
         return mapping
     return replace(up_to(mapping, commit.position), covered=(), dropped={}).reaching(commit.position)
-
-
-def _has_copied_nothing_behind(mapping: PartitionMap, commit: CommitRecord) -> bool:
-    """Whether the copies of a map are the last ones by the commit record: position and target end are theirs.
-
-    Copies that came after them would lie behind them on the target. So would those in the places of lost copies, unless
-    the target was cut off and filled again up to the same offset: the equality does not show that. It takes a hand, for
-    the copy stops at a cut. A position that was set by hand, and has not moved since, proves nothing either.
-    """
-    tables = [table for target, table in mapping.runs.items() if target.topic_id == commit.target_topic_id]
-    ends = [table.target_end for table in tables if len(table)]
-    return commit.overridden is None and commit.position == mapping.covered_end and ends == [commit.target_end]
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

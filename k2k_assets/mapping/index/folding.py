@@ -51,6 +51,7 @@ class Folded:
     settings: tuple[SettingsRange, ...]
     set_at: tuple[int, ...]
     oldest: Order
+    forward_since: int
     newest: Order
     since: int
     until: int
@@ -79,8 +80,10 @@ def _stretches(rows: pa.Table) -> list[int]:
     begins = np.flatnonzero(np.diff(numbers(rows["stretch"]))) + 1
     if not len(begins):
         return [0, len(rows)]
-    generation, start, end = (numbers(rows[name]) for name in ("generation", "covered_from", "covered_to"))
-    goes_on = (generation[begins] == generation[begins - 1]) & (start[begins] >= end[begins - 1])
+    names = ("generation", "forward_since", "covered_from", "covered_to")
+    generation, forward_since, start, end = (numbers(rows[name]) for name in names)
+    newest, position = generation[begins - 1], end[begins - 1]
+    goes_on = (forward_since[begins] <= newest) & (newest <= generation[begins]) & (start[begins] >= position)
     return [0, *begins[~goes_on].tolist(), len(rows)]
 
 
@@ -112,6 +115,7 @@ def _fold(rows: pa.Table, stretch: int) -> Folded:
         ),
         set_at=tuple(np.unique(starts[overrides & (starts <= limits)]).tolist()),
         oldest=Order(int(generation[0]), int(sequence[0])),
+        forward_since=int(rows["forward_since"][0].as_py()),
         newest=Order(int(generation[-1]), int(sequence[-1])),
         since=int(times.min()),
         until=int(times.max()),

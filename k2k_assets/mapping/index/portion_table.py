@@ -39,6 +39,7 @@ _NUMBERS = (
     "end",
     "oldest_generation",
     "oldest_sequence",
+    "forward_since",
     "newest_generation",
     "newest_sequence",
     "since",
@@ -67,12 +68,12 @@ SOURCE = tuple(_SOURCE)
 
 def to_row(portion: Portion) -> dict[str, object]:
     """A portion as a row of the table."""
-    numbers = (portion.start, portion.end, *portion.oldest, *portion.newest, portion.since, portion.until)
+    numbers = (portion.start, portion.end, *portion.oldest, portion.forward_since, *portion.newest)
     return {
         **dict(zip(_SOURCE, portion.source, strict=True)),
         "segment": portion.segment,
         "file": portion.file,
-        **dict(zip(_NUMBERS, (*numbers, portion.records), strict=True)),
+        **dict(zip(_NUMBERS, (*numbers, portion.since, portion.until, portion.records), strict=True)),
         "covered": [{"covered_from": start, "covered_to": end} for start, end in portion.covered],
         "pieces": [_piece_row(piece) for piece in portion.pieces],
         "skipped": [{"covered_from": start, "covered_to": end} for start, end in portion.skipped],
@@ -92,6 +93,7 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         end=row["end"],
         covered=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row["covered"]),
         oldest=Order(row["oldest_generation"], row["oldest_sequence"]),
+        forward_since=row["forward_since"],
         newest=Order(row["newest_generation"], row["newest_sequence"]),
         since=row["since"],
         until=row["until"],
@@ -137,6 +139,8 @@ def write_portions(root: IndexRoot, version: str, table: pa.Table) -> None:
 
 def complete(table: pa.Table) -> pa.Table:
     """Adds the columns that an older release did not write, and converts all columns to the types of this release."""
+    if "forward_since" not in table.column_names:
+        table = table.append_column("forward_since", table["oldest_generation"])
     for field in PORTIONS:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.array([[]] * len(table), field.type))

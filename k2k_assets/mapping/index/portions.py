@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target, surely_goes_on
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, LateRecord, Order, Target, surely_goes_on
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
@@ -64,6 +64,7 @@ class Portion:
         end: Source offset after the portion; the segment's runs at or after it are not valid.
         covered: Covered source ranges: ordered, disjoint, not adjacent.
         oldest: Order of the oldest mapping record folded in.
+        forward_since: `fold.Beginning` of the oldest mapping record. Older releases did not note it: its generation.
         newest: Order of the newest mapping record folded in.
         since: Time of the oldest record, milliseconds since the epoch.
         until: Time of the newest record, milliseconds since the epoch.
@@ -85,6 +86,7 @@ class Portion:
     end: int
     covered: tuple[Covered, ...]
     oldest: Order
+    forward_since: int
     newest: Order
     since: int
     until: int
@@ -94,6 +96,11 @@ class Portion:
     settings: tuple[SettingsRange, ...] = ()
     set_at: tuple[int, ...] = ()
     dropped: tuple[PortionPiece, ...] = ()
+
+    @property
+    def beginning(self) -> Beginning:
+        """How its records begin."""
+        return Beginning(self.oldest.generation, self.forward_since, self.start)
 
     @property
     def mapped(self) -> int:
@@ -159,7 +166,7 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if earlier and portion.source in doubtful and not is_continued(earlier, portion.oldest.generation, at):
+        if earlier and portion.source in doubtful and not is_continued(earlier, portion.beginning):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -177,15 +184,14 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
-def is_continued(portions: Sequence[Portion], generation: int, start: int) -> bool:
-    """Whether a record surely continues the portions of its source partition, whatever was lost in between.
+def is_continued(portions: Sequence[Portion], beginning: Beginning) -> bool:
+    """Whether records surely continue the portions of its source partition, whatever was lost in between.
 
     Args:
         portions: The portions in order, at least one.
-        generation: Generation of the record.
-        start: Start of its covered range.
+        beginning: How the records begin.
     """
-    return surely_goes_on(portions[-1].newest, portions[-1].end, generation, start)
+    return surely_goes_on(portions[-1].newest, portions[-1].end, beginning)
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange
 from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
-from k2k_assets.mapping.algebra.fold import NEVER, Order
+from k2k_assets.mapping.algebra.fold import NEVER, Beginning, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
@@ -97,7 +97,8 @@ class IndexReader:
     def is_continued_by(self, source: SourcePartition, record: MappingRecord) -> bool:
         """Whether a record surely continues what the index has of a source partition, whatever was lost in between."""
         portions = self._portions.of(source)
-        return not portions or is_continued(portions, record.generation, record.covered_from)
+        beginning = Beginning(record.generation, record.only_forward_since, record.covered_from)
+        return not portions or is_continued(portions, beginning)
 
     def partition_map(
         self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False

@@ -30,7 +30,7 @@ from k2k_assets.mapping.algebra.fold import nowhere
 RUN_BYTES = 3 * 8
 _TEXTS = ("cluster", "topic", "source_topic_id", "target_topic", "target_topic_id")
 _INTS = ("partition", "target_partition")
-_LONGS = ("generation", "sequence", "offset", "time", "covered_from", "covered_to")
+_LONGS = ("generation", "forward_since", "sequence", "offset", "time", "covered_from", "covered_to")
 ROWS = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in _TEXTS),
@@ -42,9 +42,10 @@ ROWS = pa.schema(
         pa.field("runs", pa.binary(), nullable=False),
     ]
 )
-"""`offset` is the record's offset in the mapping topic; `override` says that somebody set the position to its start by
-hand, so that its range was skipped; `settings` is the fingerprint of the copy settings, empty if there is none;
-`stretch` is the number of times that records were passed over before the next one of the source partition was read."""
+"""`forward_since` is as in `fold.Beginning`; `offset` is the record's offset in the mapping topic; `override` says that
+somebody set the position to its start by hand, so that its range was skipped; `settings` is the fingerprint of the copy
+settings, empty if there is none; `stretch` is the number of times that records were passed over before the next one of
+the source partition was read."""
 
 _MAPPED = pa.struct(
     [
@@ -64,9 +65,10 @@ _DOCUMENT = pa.schema(
         ("override", pa.string()),
         ("settings", pa.string()),
         ("dropped", pa.list_(_DROPPED)),
+        ("forwardSince", pa.int64()),
     ]
 )
-_OPTIONAL = ("override", "settings", "dropped")
+_OPTIONAL = ("override", "settings", "dropped", "forwardSince")
 _SAME_NAME = ("cluster", "generation", "sequence", "time")
 
 
@@ -236,6 +238,9 @@ def _rows(documents: pa.Table, of_topic: dict[str, pa.Array]) -> pa.RecordBatch:
     columns = {name: documents[name].combine_chunks().take(record) for name in _SAME_NAME}
     columns |= {name: column.take(record) for name, column in of_topic.items()}
     columns["source_topic_id"] = documents["sourceTopicId"].combine_chunks().take(record)
+    columns["forward_since"] = (
+        pc.coalesce(documents["forwardSince"], documents["generation"]).combine_chunks().take(record)
+    )
     columns["covered_from"] = documents["from"].combine_chunks().take(record)
     columns["covered_to"] = documents["to"].combine_chunks().take(record)
     columns["override"] = pc.is_valid(documents["override"].combine_chunks()).take(record)

@@ -158,7 +158,7 @@ def _progress_rows(wanted: OffsetRange, reached: int, reader: RecordReader) -> p
 
 def _progress_portion(row: Mapping[str, Any]) -> FoldedPortion:
     source = SourcePartition(_PROGRESS, row["topic"], row["source_topic_id"], row["partition"])
-    return FoldedPortion(Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER, 0, 0, 0, ()))
+    return FoldedPortion(Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER.generation, NEVER, 0, 0, 0, ()))
 
 
 def _keys(progress: Iterable[Mapping[str, Any]], kind: str, group: str) -> frozenset[MappingKey]:

@@ -262,12 +262,28 @@ def test_an_index_must_have_read_what_was_begun_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("next_one", "generation", "joined"),
-    [((30, 40), 0, True), ((30, 40), 1, False), ((20, 40), 0, False), ((33, 40), 1, False)],
-    ids=["goes on", "another generation", "goes back", "leaves something out"],
+    ("next_one", "generation", "since", "joined"),
+    [
+        ((30, 40), 0, 0, True),
+        ((20, 40), 0, 0, False),
+        ((30, 40), 1, 1, False),
+        ((33, 40), 1, 1, False),
+        ((33, 40), 2, 1, False),
+        ((30, 40), 2, 0, True),
+        ((20, 40), 2, 0, False),
+    ],
+    ids=[
+        "goes on",
+        "goes back",
+        "another generation",
+        "leaves something out",
+        "an earlier one may have gone back",
+        "all later ones have gone on",
+        "says what cannot be",
+    ],
 )
 def test_after_a_loss_only_what_surely_goes_on_joins_on(
-    next_one: tuple[int, int], generation: int, joined: bool
+    next_one: tuple[int, int], generation: int, since: int, joined: bool
 ) -> None:
     """What was lost may have begun another copy, of which this is the middle."""
     held = InMemoryMappings("g", mark_every=1)
@@ -275,7 +291,7 @@ def test_after_a_loss_only_what_surely_goes_on_joins_on(
     held.doubt()
     start, end = next_one
     first = record(2, next_one, {1: [(start, 0, end - start)]})
-    later = replace(first, generation=first.generation + generation)
+    later = replace(first, generation=first.generation + generation, forward_since=first.generation + since)
     held.take({("g", SOURCE): [Placed(0, 9, later)]})
     covered, tables = held.alone(SOURCE)
     assert (covered[0].start == 0) == joined

@@ -53,6 +53,7 @@ def portions(draw: st.DrawFn, source: SourcePartition, segment: str = "s") -> Po
     into = draw(st.lists(st.sampled_from(TARGETS), unique=True, max_size=2))
     pieces = tuple(piece_of(target, *each) for target in into if ranges for each in [draw(st.sampled_from(ranges))])
     oldest = Order(draw(st.integers(0, 3)), draw(st.integers(0, 3)))
+    forward_since = draw(st.integers(0, oldest.generation))
     newest = max(oldest, Order(draw(st.integers(0, 3)), draw(st.integers(0, 3))))
     since = draw(st.integers(0, 9))
     until = since + draw(st.integers(0, 9))
@@ -61,7 +62,7 @@ def portions(draw: st.DrawFn, source: SourcePartition, segment: str = "s") -> Po
     file = f"{draw(st.integers(0, 1))}.parquet" if pieces else ""
     set_at = tuple(each.start for each in by_hand)
     return Portion(
-        source, segment, file, start, bounds[-1], covered, oldest, newest, since, until, 2, pieces,
+        source, segment, file, start, bounds[-1], covered, oldest, forward_since, newest, since, until, 2, pieces,
         by_hand, settings, set_at,
     )  # fmt: skip
 
@@ -190,4 +191,4 @@ def test_only_what_changes_becomes_a_portion(monkeypatch: pytest.MonkeyPatch) ->
 def _simple(source: SourcePartition, covered: tuple[int, int], number: int) -> Portion:
     order = Order(1, number)
     pieces = (piece_of(TARGETS[0], *covered),)
-    return Portion(source, str(number), "f", *covered, (Covered(*covered),), order, order, 5, 5, 1, pieces)
+    return Portion(source, str(number), "f", *covered, (Covered(*covered),), order, 1, order, 5, 5, 1, pieces)

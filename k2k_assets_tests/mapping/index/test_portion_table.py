@@ -12,7 +12,7 @@ from k2k_assets.mapping.index.portions import Portion, cut
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 PORTION = Portion(
-    SOURCE, "1", "", 0, 20, (Covered(0, 20),), Order(1, 1), Order(1, 2), 5, 6, 2, (), (Covered(3, 5), Covered(9, 15))
+    SOURCE, "1", "", 0, 20, (Covered(0, 20),), Order(1, 1), 0, Order(1, 2), 5, 6, 2, (), (Covered(3, 5), Covered(9, 15))
 )
 
 
@@ -32,8 +32,10 @@ def test_a_copy_that_starts_again_cuts_what_was_skipped_too() -> None:
 
 
 def test_a_version_of_a_release_that_wrote_fewer_columns_is_read_with_all_of_them(tmp_path: Path) -> None:
-    write_portions(tmp_path, "old", to_table([PORTION]).drop_columns(["skipped", "settings", "set_at"]))
+    write_portions(
+        tmp_path, "old", to_table([PORTION]).drop_columns(["skipped", "settings", "set_at", "forward_since"])
+    )
     found = read_portions(tmp_path, "old")
     assert found.schema == PORTIONS
-    assert from_table(found) == [replace(PORTION, skipped=())]
+    assert from_table(found) == [replace(PORTION, skipped=(), forward_since=1)]
     assert read_portions(tmp_path, "old", ["segment"]).to_pylist() == [{"segment": "1"}]

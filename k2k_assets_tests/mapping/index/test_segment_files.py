@@ -41,7 +41,7 @@ def written(
         for number, size in enumerate(sizes):
             runs = _runs(size, number)
             pieces[file.add(SOURCES[number % 3], TARGETS[number % 2], runs)] = runs
-    portion = Portion(SOURCES[0], "s", file.name, 0, 2**62, (), NEVER, NEVER, 0, 0, 0, tuple(pieces))
+    portion = Portion(SOURCES[0], "s", file.name, 0, 2**62, (), NEVER, -1, NEVER, 0, 0, 0, tuple(pieces))
     return SegmentReader(tmp_path), portion, pieces
 
 

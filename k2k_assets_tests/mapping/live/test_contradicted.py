@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from k2k_assets.control.commit_record import Overridden
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
@@ -170,27 +169,29 @@ def test_what_the_same_generation_has_copied_answers_on(world: World) -> None:
     assert _forth_and_back(world.live(), 0) == ([50, -1, -1], [50, 100])
 
 
-SET_BY_HAND = Overridden("me", None, 60, "sid", "tid", None)
-
-
-@pytest.mark.parametrize(
-    ("said", "answers"),
-    [
-        ({"target_end": 100}, AS_BEFORE),
-        ({"target_end": 101}, UNKNOWN),
-        ({"target_end": None}, UNKNOWN),  # others feed the target partition, too
-        ({"target_end": 100, "target_topic_id": "anew"}, UNKNOWN),
-        ({"target_end": 100, "overridden": SET_BY_HAND}, UNKNOWN),  # the target may have been cut off before
-    ],
-)
-def test_a_restart_that_copied_nothing_leaves_the_answers(
-    world: World, said: dict[str, Any], answers: tuple[list[int], list[int]]
-) -> None:
+@pytest.mark.parametrize("since", [1, 2, None])
+def test_restarts_leave_the_answers_if_all_of_them_went_on(world: World, since: int | None) -> None:
     """A mapping record is lost, nobody knows of which partition. Who stops commits idle partitions, too."""
     world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
     world.mappings.expire()
-    world.commit(100, generation=3, **said)
-    assert _forth_and_back(world.live(), 0) == answers
+    world.commit(100, generation=3, forward_since=since)
+    live = world.live()
+    assert _forth_and_back(live, 0) == (AS_BEFORE if since == 1 else UNKNOWN)
+    world.mappings.write(replace(mapping_record((3, 2), (100, 120), [(100, 101, 20)]), forward_since=since))
+    world.commit(120, generation=3, forward_since=since)
+    assert _forth_and_back(live, 0) == (([50, 101, 102], [50, 100]) if since == 1 else ([-1, 101, 102], [-1, -1]))
+
+
+def test_what_was_lost_of_the_same_partition_takes_no_other_answers(world: World) -> None:
+    """Generation 2 had begun where 1 had stopped, and 3 where 2 had."""
+    world.mappings.write(replace(mapping_record((2, 2), (100, 110), [(100, 101, 10)]), forward_since=1))
+    world.mappings.expire()
+    world.mappings.write(replace(mapping_record((3, 1), (110, 120), [(110, 112, 10)]), forward_since=1))
+    world.commit(120, generation=3, forward_since=1)
+    live = world.live()
+    assert _forth_and_back(live, 0) == ([50, -1, -1], [50, 100])
+    world.index.update()
+    assert _forth_and_back(world.live(), 0) == ([50, -1, -1], [50, 100])
 
 
 def test_where_nothing_is_lost_a_new_instance_changes_nothing(world: World) -> None:

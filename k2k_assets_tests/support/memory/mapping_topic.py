@@ -247,24 +247,30 @@ def histories(draw: st.DrawFn, most: int = 12, partitions: int = 2) -> list[Mapp
     return records
 
 
-def committed(record: MappingRecord, target_end: int | None = None) -> CommitRecord:
-    """The commit record of the transaction of a mapping record; without a target end where several are fed."""
+def committed(record: MappingRecord) -> CommitRecord:
+    """The commit record of the transaction of a mapping record."""
     return plans.commit_record(
         TopicPartition(record.topic, record.partition), record.covered_to, generation=record.generation,
         sequence=record.sequence, group=record.group, cluster=record.cluster, source_topic_id=record.source_topic_id,
-        target_topic="t", target_topic_id="tid", target_end=target_end,
+        target_topic="t", target_topic_id="tid", forward_since=record.only_forward_since,
     )  # fmt: skip
 
 
 def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
-    """The same records as instances write them: none goes back in its generation, what is set by hand has its own."""
+    """The same records as instances write them: none goes back in its generation, what is set by hand has its own.
+
+    Where they have another generation already, an instance was started anew.
+    """
     found: list[MappingRecord] = []
     last: dict[int, MappingRecord] = {}
+    former = 1
     for record in records:
+        is_restart, former = record.generation != former, record.generation
         before = last.get(record.partition)
         goes_on = before and before.override is record.override is None and before.covered_to <= record.covered_from
-        generation = found[-1].generation if found else 1
-        last[record.partition] = replace(record, generation=generation + (not goes_on))
+        generation = (found[-1].generation if found else 1) + (is_restart or not goes_on)
+        since = before.only_forward_since if before and goes_on else None
+        last[record.partition] = replace(record, generation=generation, forward_since=since)
         found.append(last[record.partition])
     return found
 

@@ -15,7 +15,7 @@ TODAY, FORMER, ELSEWHERE = (Target(*target) for target in (("t", "2", 0), ("t", 
 def _portion(number: int, target: Target) -> Portion:
     start, end, order = 10 * number, 10 * number + 10, Order(1, number)
     piece = PortionPiece(target, 0, 1, 10, start, Run(start, start, 10))
-    return Portion(SOURCE, "s", "f", start, end, (Covered(start, end),), order, order, 0, 0, 1, (piece,))
+    return Portion(SOURCE, "s", "f", start, end, (Covered(start, end),), order, 1, order, 0, 0, 1, (piece,))
 
 
 def _is_alone(*targets: Target) -> bool:

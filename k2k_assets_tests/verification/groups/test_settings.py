@@ -33,7 +33,7 @@ MILLION = 1_000_000
 def _portion(*settings: SettingsRange, start: int = 0, skipped: tuple[Covered, ...] = ()) -> Portion:
     covered = (Covered(start, settings[-1].end),)
     source, order = SourcePartition("c", "t", "tid", 0), Order(1, 1)
-    return Portion(source, "s", "", start, covered[0].end, covered, order, order, 0, 0, 1, (), skipped, settings)
+    return Portion(source, "s", "", start, covered[0].end, covered, order, 1, order, 0, 0, 1, (), skipped, settings)
 
 
 def test_the_reading_is_that_of_what_was_copied_around_it() -> None:

@@ -48,6 +48,7 @@ class PartitionState:
             none.
         at_least_once_below: Up to which position copies in the target topic were made at least once before this writer;
             None if none were.
+        forward_since: See the commit record; None if that is the generation of this instance.
         overridden: What an override has replaced, until the position has moved; None if there is none.
         first_timestamp: Timestamp of the first record in hand that is copied; None if there is none, -1 if it has none.
     """
@@ -73,6 +74,7 @@ class PartitionState:
     source_was_cut: bool = False
     marker_changed: bool = False
     at_least_once_below: int | None = None
+    forward_since: int | None = None
     overridden: Overridden | None = None
     first_timestamp: int | None = None
 
@@ -101,7 +103,9 @@ class PartitionState:
             state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)
             state.at_least_once_below = record.position if record.at_least_once else record.at_least_once_below
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
-        state.unreleased = record.kind in ("start", "commit")
+        state.unreleased = not record.is_released
+        since = record.forward_since_for(slot.generation)
+        state.forward_since = None if since == slot.generation else since
         if record.generation == slot.generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
             state.left_out = record.dropped
@@ -204,6 +208,7 @@ def commit_record(
         marker_changed=state.marker_changed,
         at_least_once=not slot.pipeline.features.exactly_once,
         at_least_once_below=_at_least_once_below(slot, state),
+        forward_since=slot.generation if state.forward_since is None else state.forward_since,
     )
 
 
@@ -232,6 +237,7 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         reason=reason,
         target_end=newest.target_end if slot.one_to_one else None,
         at_least_once_below=_below_where_stopped(newest, reason),
+        forward_since=newest.forward_since_for(slot.generation),
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)
 
@@ -275,4 +281,5 @@ def mapping_record(
         settings=settings,
         dropped=tuple(DroppedBy(rule, tuple(ranges)) for rule, ranges in by_rule(state.dropped).items()),
         both_ways=BothWays.of(slot.pipeline),
+        forward_since=state.forward_since,
     )

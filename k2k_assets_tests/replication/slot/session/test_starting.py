@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from k2k_assets.control.commit_record import EVERYWHERE, Overridden
+from k2k_assets.control.commit_record import EVERYWHERE, CommitRecord, Kind, Overridden
+from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.errors import Refused, Superseded
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.stops.reasons.source_topic import SourceDeleted
@@ -207,6 +208,43 @@ def test_that_copies_were_made_at_least_once_stays_known(
     assert newest.repeats_below == (EVERYWHERE if mode == "disabled" else below)
     stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
     assert stopped.repeats_below == newest.repeats_below
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize(
+    ("noted", "stays"),
+    [
+        ({"kind": "commit"}, True),  # one that died has committed each copy, or made it in vain
+        ({"kind": "release", "at_least_once": True}, True),
+        ({"kind": "commit", "at_least_once": True}, False),  # one that died may have mapped more than it committed
+        ({"kind": "start", "at_least_once": True}, False),
+        ({"kind": "start", "at_least_once": True, "generation": GENERATION}, True),  # no generation goes back
+        ({"kind": "commit", "forward_since": None}, False),  # an older release did not note it
+        ({"kind": "override", "forward_since": None}, False),
+    ],
+)
+def test_since_which_generation_a_partition_was_copied_only_forwards_stays_known(
+    tmp_path: Path, mode: str, noted: dict[str, Any], stays: bool
+) -> None:
+    """Also in the stop of one that has copied nothing, and in the mapping records."""
+    slot = slot_plan(pipeline_with(tmp_path, exactlyOnce=mode), {P0: 9})
+    newest = commit_record(P0, 5, **{"forward_since": 1, **noted})
+    state = PartitionState.of(slot, slot.partitions[0], newest)
+    since = 1 if stays else GENERATION
+    kinds: list[Kind] = ["start", "commit", "release"]
+    for sequence, kind in enumerate(kinds):
+        state.next += 3
+        mapped = partition_state.mapping_record(slot, state, {}, sequence, 7, follows_on=True)
+        assert MappingRecord.parse(mapped.key_bytes(), mapped.value_bytes()).only_forward_since == since
+        written = partition_state.commit_record(slot, state, kind, sequence, 7)
+        assert CommitRecord.parse(written.key_bytes(), written.value_bytes(), "here").forward_since == since
+    stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
+    assert (stopped.generation, stopped.forward_since) == (GENERATION, since)
+
+
+def test_a_partition_that_nobody_has_copied_is_copied_forwards_from_now_on(harness: Any) -> None:
+    made = harness([], {P0: 0}).run()
+    assert {r.forward_since for t in made.sink.transactions for r in made.commits(t)} == {GENERATION}
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,11 @@ class CommitLog:
     noted: dict[TopicPartition, StopNote] = field(default_factory=dict)
 
     @property
+    def is_newest(self) -> bool:
+        """Whether nothing newer than what is in `positions` may have been committed before it was read."""
+        return self.is_whole and not self.passed_over
+
+    @property
     def tells_all(self) -> bool:
         """Whether a partition that is not in `positions` has never been copied, unless it is in `unreadable`."""
         return self.is_whole and (not self.passed_over or bool(self.unreadable))

@@ -82,6 +82,7 @@ class _Value(wire.Value, frozen=True):
     at_least_once: bool = False
     at_least_once_below: int | None = None
     forward_since: int | None = None
+    spread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,12 @@ class CommitRecord:
             once in the target topic: some of those may be there twice, and no mapping record will ever answer for them.
             They lie before the copies from this position on. None if there are none, if its writer copies at least
             once, and in records of releases that did not note it.
-        forward_since: The first generation since which the partition was copied only forwards: each later one began
-            where the one before it had stopped. None where the position was set by hand, and in records of releases
-            that did not note it.
+        forward_since: The first generation since which the partition was copied only forwards, and to the same place:
+            each later one began where the one before it had stopped, into the same target topic, and with `spread` as
+            here. One more than its own where not even that is known, because commit records were not read. None in
+            records of releases that did not note it.
+        spread: Whether the producer chose the target partition of each record (`partition: producer`). False in
+            records of releases that did not note it.
     """
 
     group: str
@@ -194,6 +198,7 @@ class CommitRecord:
     at_least_once: bool = False
     at_least_once_below: int | None = None
     forward_since: int | None = None
+    spread: bool = False
     version: ClassVar[int] = VERSION
 
     @property
@@ -232,22 +237,6 @@ class CommitRecord:
         `EVERYWHERE` while the partition is copied at least once; None if it never was.
         """
         return EVERYWHERE if self.at_least_once else self.at_least_once_below
-
-    @property
-    def is_released(self) -> bool:
-        """Whether its owner has ended, or the position was set by hand: copied at least once, nothing arrives late."""
-        return self.kind in ("release", "override")
-
-    def forward_since_for(self, generation: int) -> int:
-        """`forward_since` of a generation that goes on from this record.
-
-        Copied at least once, what was not committed is copied again, though mapping records may answer for it already.
-
-        Args:
-            generation: The generation that goes on.
-        """
-        goes_back = self.at_least_once and not self.is_released and self.generation != generation
-        return generation if self.forward_since is None or goes_back else self.forward_since
 
     @property
     def is_source_cut(self) -> bool:

@@ -163,7 +163,7 @@ class MappingRecord:
 
     @property
     def only_forward_since(self) -> int:
-        """The first generation since which the partition was copied only forwards."""
+        """The first generation since which the partition was copied only forwards, and to the same place."""
         return self.generation if self.forward_since is None else self.forward_since
 
     def key(self) -> MappingKey:

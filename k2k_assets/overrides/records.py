@@ -66,6 +66,8 @@ def commit_record(
         marker_changed=of_target is not None and of_target.has_others_than(pipeline.marker, marked_always),
         at_least_once=_at_least_once(facts, pipeline, of_both),
         at_least_once_below=_at_least_once_below(override, pipeline, of_both, request),
+        forward_since=generation,
+        spread=not pipeline.routing.keeps_partition(facts.source.topic),
         overridden=Overridden(
             by=request.by,
             why=request.why,

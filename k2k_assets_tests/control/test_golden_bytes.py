@@ -144,8 +144,8 @@ GOLDEN: dict[str, tuple[bytes, bytes]] = {
         b'"began":0,"atLeastOnceBelow":1200}',
     ),
     "commit, copied only forwards": (
-        replace(COMMIT, forward_since=9).value_bytes(),
-        COMMIT.value_bytes()[:-1] + b',"forwardSince":9}',
+        replace(COMMIT, forward_since=9, spread=True).value_bytes(),
+        COMMIT.value_bytes()[:-1] + b',"forwardSince":9,"spread":true}',
     ),
     "commit, nothing known": (
         START.value_bytes(),

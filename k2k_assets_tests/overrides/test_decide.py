@@ -276,6 +276,12 @@ def test_how_it_is_copied_is_told_by_the_file_where_the_record_cannot_be_read(
     assert not records(tmp_path, decide_override(facts(None), 110, request()))[0].at_least_once, "nothing is copied yet"
 
 
+def test_an_override_is_the_first_generation_of_those_that_go_on_from_it(tmp_path: Path) -> None:
+    copied = plans.commit_record(P0, 100, began=50, forward_since=1)
+    record, _ = records(tmp_path, decide_override(facts(record=copied), 50, request()))
+    assert (record.forward_since, record.spread) == (plans.GENERATION, False)
+
+
 @pytest.mark.parametrize("now", ["t-t", "t-new"])
 def test_that_it_was_copied_at_least_once_stays_noted_in_its_target_topic(tmp_path: Path, now: str) -> None:
     copied = plans.commit_record(P0, 100, began=50, at_least_once_below=40)

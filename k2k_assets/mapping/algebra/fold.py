@@ -83,7 +83,8 @@ class Beginning(NamedTuple):
 
     Attributes:
         generation: Generation of the first record.
-        forward_since: The first generation since which the partition was copied only forwards up to it.
+        forward_since: The first generation since which the partition was copied only forwards up to it, and to the same
+            place.
         start: The lowest start of a covered range.
     """
 
@@ -95,9 +96,9 @@ class Beginning(NamedTuple):
 def surely_goes_on(newest: Order, position: int, beginning: Beginning) -> bool:
     """Whether records continue what was folded before, whatever was lost in between.
 
-    No generation goes back, and the records say since which one none began behind where the one before it had stopped.
-    That they begin where another generation stood proves nothing, wherever their copies lie: what lies below may have
-    been copied again, and as few of it as there would be markers.
+    The records say since which generation none began before the place where the one before it had stopped. That they
+    begin where another generation stood proves nothing, wherever their copies lie: what lies below may have been copied
+    again, and as few of it as there would be markers.
 
     Args:
         newest: Order of the newest record before the loss.

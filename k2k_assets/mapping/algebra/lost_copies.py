@@ -83,16 +83,22 @@ def unless_copied_anew(mapping: PartitionMap, newest: Order, commit: CommitRecor
     ```
 
     What another instance committed since may be copies that cancel all that is known: then the runs tell that copies
-    are there, and answer nothing. One generation never goes back, and the commit record notes since which one none did.
+    are there, and answer nothing. The commit record notes since which generation none went back.
 
     Args:
         mapping: The map of what was read.
         newest: Order of the newest mapping record that was read.
         commit: The newest commit record.
     """
-    if commit.forward_since_for(commit.generation) <= newest.generation:
+    if _has_gone_on(newest, commit):
         return mapping
     return replace(up_to(mapping, commit.position), covered=(), dropped={}).reaching(commit.position)
+
+
+def _has_gone_on(newest: Order, commit: CommitRecord) -> bool:
+    """Whether no generation went back, or elsewhere, from a mapping record to a commit record."""
+    since = commit.generation if commit.forward_since is None else commit.forward_since
+    return since <= newest.generation or commit.order <= newest
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

@@ -203,8 +203,8 @@ class Session:
 
         Where a record was not read, the next epoch may be in use: then nothing is taken over.
         """
-        are_newest = commit_log.is_whole and not commit_log.passed_over
-        raised = self._sink.raise_epochs({tp: s.producer if are_newest else None for tp, s in self._states.items()})
+        is_newest = commit_log.is_newest
+        raised = self._sink.raise_epochs({tp: s.producer if is_newest else None for tp, s in self._states.items()})
         for tp, producer in raised.items():
             self._states[tp].producer = producer
         return raised

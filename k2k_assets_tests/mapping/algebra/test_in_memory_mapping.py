@@ -433,6 +433,8 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[Mappin
         found = unless_copied_anew(found, held.newest, committed(records[-1]))
     positions = np.arange(held.since, wanted.covered_end + 4)
     for target in TARGETS:
+        right, answer = (translate(m, target, positions, 0) for m in (wanted, found))
+        assert not (answer.states[right.states == TranslationState.UNKNOWN] <= TranslationState.AHEAD).any()
         right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))
         told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()

@@ -432,6 +432,7 @@ def _ensure_right_or_unknown(index: LocalIndex, records: list[MappingRecord], da
                 right, answer = (translate(each, to, positions, 0) for each in (wanted, found))
                 told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
                 assert answer.offsets[told].tolist() == right.offsets[told].tolist()
+                assert not (answer.states[right.states == TranslationState.UNKNOWN] <= TranslationState.AHEAD).any()
             assert_none_skipped_back(wanted, found, targets, data)
 
 

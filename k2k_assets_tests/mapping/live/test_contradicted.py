@@ -93,9 +93,9 @@ class World:
 
     def commit(self, position: int, generation: int, target_end: int | None = None, **changed: Any) -> None:
         record = plans.commit_record(
-            TopicPartition("s", 0), position, generation=generation, sequence=position, began=0,
+            TopicPartition("s", 0), position, generation=generation, began=0,
             group=GROUP, cluster=CLUSTERS[0], source_topic_id="sid", target_topic="t",
-            target_end=target_end, **{"target_topic_id": "tid", **changed},
+            target_end=target_end, **{"target_topic_id": "tid", "sequence": position, **changed},
         )  # fmt: skip
         self.commits.write_raw(record.key_bytes(), record.value_bytes())
 
@@ -180,6 +180,30 @@ def test_restarts_leave_the_answers_if_all_of_them_went_on(world: World, since: 
     world.mappings.write(replace(mapping_record((3, 2), (100, 120), [(100, 101, 20)]), forward_since=since))
     world.commit(120, generation=3, forward_since=since)
     assert _forth_and_back(live, 0) == (([50, 101, 102], [50, 100]) if since == 1 else ([-1, 101, 102], [-1, -1]))
+
+
+def test_an_instance_that_has_not_read_all_commits_may_go_back_within_its_generation(world: World) -> None:
+    """A later session of it may have begun before the end of an earlier one."""
+    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
+    world.mappings.expire()
+    world.commit(100, generation=1, sequence=101, forward_since=2)
+    live = world.live()
+    assert _forth_and_back(live, 0) == UNKNOWN
+    world.mappings.write(replace(mapping_record((1, 3), (100, 120), [(100, 101, 20)]), forward_since=2))
+    assert _forth_and_back(live, 0) == ([-1, 101, 102], [-1, -1])
+
+
+def test_behind_an_override_answers_stay_as_behind_a_copy(world: World) -> None:
+    """It is the first generation of its own."""
+    world.mappings.write(replace(mapping_record((2, 1), (100, 110)), override="by hand"))
+    world.commit(110, generation=2, kind="override", forward_since=2)
+    world.index.update()
+    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
+    world.mappings.expire()
+    world.mappings.write(replace(mapping_record((3, 1), (110, 120), [(110, 101, 10)]), forward_since=2))
+    world.commit(120, generation=3, forward_since=2)
+    live = world.live()
+    assert _forth_and_back(live, 0) == ([50, 101, 101], [50, 100])
 
 
 def test_what_was_lost_of_the_same_partition_takes_no_other_answers(world: World) -> None:

@@ -10,6 +10,7 @@ from typing import cast
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from msgspec import structs
 
 from k2k_assets.control.commit_record import CommitRecord
 from k2k_assets.control.mapping_records import DroppedBy, MappedPartition, MappingKey, MappingRecord
@@ -259,18 +260,23 @@ def committed(record: MappingRecord) -> CommitRecord:
 def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
     """The same records as instances write them: none goes back in its generation, what is set by hand has its own.
 
-    Where they have another generation already, an instance was started anew.
+    After each third one an instance is started anew, and each third instance has another routing.
     """
     found: list[MappingRecord] = []
     last: dict[int, MappingRecord] = {}
-    former = 1
+    topics: dict[int, str] = {}
+    life = 0
     for record in records:
-        is_restart, former = record.generation != former, record.generation
+        is_restart, life = record.sequence // 3 != life, record.sequence // 3
+        topic = "elsewhere" if life % 3 == 1 else "t"
+        same_place = topics.get(record.partition, topic) == topic
+        topics[record.partition] = topic
         before = last.get(record.partition)
         goes_on = before and before.override is record.override is None and before.covered_to <= record.covered_from
         generation = (found[-1].generation if found else 1) + (is_restart or not goes_on)
-        since = before.only_forward_since if before and goes_on else None
-        last[record.partition] = replace(record, generation=generation, forward_since=since)
+        since = before.only_forward_since if before and goes_on and same_place else None
+        targets = tuple(structs.replace(each, topic=topic) for each in record.targets)
+        last[record.partition] = replace(record, generation=generation, forward_since=since, targets=targets)
         found.append(last[record.partition])
     return found
 

@@ -103,9 +103,8 @@ class PartitionState:
             state.marker_changed = record.has_others_than(slot.pipeline.marker, marked_always)
             state.at_least_once_below = record.position if record.at_least_once else record.at_least_once_below
         state.epoch_end = record.position if record.epoch_end is None else record.epoch_end
-        state.unreleased = not record.is_released
-        since = record.forward_since_for(slot.generation)
-        state.forward_since = None if since == slot.generation else since
+        state.unreleased = record.kind in ("start", "commit")
+        state.forward_since = _forward_since(slot, plan, record)
         if record.generation == slot.generation:
             state.records, state.bytes, state.runs = record.records, record.bytes_, record.runs
             state.left_out = record.dropped
@@ -161,6 +160,17 @@ class PartitionState:
         return self.next > self.committed
 
 
+def _forward_since(slot: SlotPlan, plan: PartitionPlan, record: CommitRecord) -> int | None:
+    """`forward_since` of a state that goes on from a record."""
+    was = record.target_topic, record.target_topic_id, record.spread
+    is_same_place = was == (plan.target_topic, plan.target_topic_id, _is_spread(slot, plan))
+    return record.forward_since if is_same_place and record.forward_since != slot.generation else None
+
+
+def _is_spread(slot: SlotPlan, plan: PartitionPlan) -> bool:
+    return not slot.pipeline.routing.keeps_partition(plan.source.topic)
+
+
 def commit_record(
     slot: SlotPlan, state: PartitionState, kind: Kind, sequence: int, time: int, transport: str | None = None
 ) -> CommitRecord:
@@ -209,6 +219,7 @@ def commit_record(
         at_least_once=not slot.pipeline.features.exactly_once,
         at_least_once_below=_at_least_once_below(slot, state),
         forward_since=slot.generation if state.forward_since is None else state.forward_since,
+        spread=_is_spread(slot, plan),
     )
 
 
@@ -237,7 +248,6 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         reason=reason,
         target_end=newest.target_end if slot.one_to_one else None,
         at_least_once_below=_below_where_stopped(newest, reason),
-        forward_since=newest.forward_since_for(slot.generation),
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)
 

@@ -119,6 +119,8 @@ def resolve_starts(
             if record
             else _first_state(slot, plan, low, given.get(plan.source), log.tells_all)
         )
+        if not log.is_newest or (record is None and log.incomplete):
+            state.forward_since = slot.generation + 1  # an earlier session of this one may have copied farther
         reason = _range_reason(state, low, high)
         if reason and record is None and plan.source in given:
             reason = StartOutsideLog(plan.source, given[plan.source], low, high)

@@ -214,13 +214,14 @@ def test_that_copies_were_made_at_least_once_stays_known(
 @pytest.mark.parametrize(
     ("noted", "stays"),
     [
-        ({"kind": "commit"}, True),  # one that died has committed each copy, or made it in vain
-        ({"kind": "release", "at_least_once": True}, True),
-        ({"kind": "commit", "at_least_once": True}, False),  # one that died may have mapped more than it committed
-        ({"kind": "start", "at_least_once": True}, False),
-        ({"kind": "start", "at_least_once": True, "generation": GENERATION}, True),  # no generation goes back
-        ({"kind": "commit", "forward_since": None}, False),  # an older release did not note it
-        ({"kind": "override", "forward_since": None}, False),
+        ({"kind": "commit"}, True),
+        ({"kind": "commit", "at_least_once": True}, True),  # one that died has mapped no more than it committed
+        ({"kind": "start", "generation": GENERATION}, True),
+        ({"forward_since": None}, False),  # an older release did not note it
+        ({"forward_since": GENERATION + 1}, False),
+        ({"target_topic": "before", "target_topic_id": "t-before"}, False),
+        ({"target_topic_id": "former"}, False),
+        ({"spread": True}, False),
     ],
 )
 def test_since_which_generation_a_partition_was_copied_only_forwards_stays_known(
@@ -230,7 +231,7 @@ def test_since_which_generation_a_partition_was_copied_only_forwards_stays_known
     slot = slot_plan(pipeline_with(tmp_path, exactlyOnce=mode), {P0: 9})
     newest = commit_record(P0, 5, **{"forward_since": 1, **noted})
     state = PartitionState.of(slot, slot.partitions[0], newest)
-    since = 1 if stays else GENERATION
+    since = 1 if stays else noted.get("forward_since") or GENERATION
     kinds: list[Kind] = ["start", "commit", "release"]
     for sequence, kind in enumerate(kinds):
         state.next += 3
@@ -239,7 +240,8 @@ def test_since_which_generation_a_partition_was_copied_only_forwards_stays_known
         written = partition_state.commit_record(slot, state, kind, sequence, 7)
         assert CommitRecord.parse(written.key_bytes(), written.value_bytes(), "here").forward_since == since
     stopped = partition_state.stopped_record(slot, newest, 3, 7, SourceDeleted("t"))
-    assert (stopped.generation, stopped.forward_since) == (GENERATION, since)
+    state = PartitionState.of(slot, slot.partitions[0], stopped)
+    assert partition_state.commit_record(slot, state, "start", 4, 7).forward_since == since
 
 
 def test_a_partition_that_nobody_has_copied_is_copied_forwards_from_now_on(harness: Any) -> None:
@@ -327,6 +329,31 @@ def test_a_producer_stays_known_while_others_write(harness: Any, tmp_path: Path)
             pipeline=pipeline_with(tmp_path, exactlyOnce=mode),
         ).run()  # fmt: skip
         assert [record.producer for t in made.copying for record in made.commits(t)] == [known] * 2
+
+
+@pytest.mark.parametrize(
+    ("position", "unread", "since"),
+    [
+        (5, {}, 1),
+        (5, {"is_whole": False}, GENERATION + 1),
+        (5, {"passed_over": True}, GENERATION + 1),
+        (5, {"incomplete": True}, 1),
+        (None, {}, GENERATION),
+        (None, {"is_whole": False}, GENERATION + 1),
+        (None, {"incomplete": True}, GENERATION + 1),
+    ],
+)
+def test_where_records_were_not_read_the_copy_may_have_gone_back(
+    harness: Any, tmp_path: Path, position: int | None, unread: dict[str, bool], since: int
+) -> None:
+    """An earlier session of the same instance, too, may have copied farther."""
+    positions = {} if position is None else {P0: commit_record(P0, position, forward_since=1)}
+    made = harness(arrivals(5), {P0: 6}, positions=positions, pipeline=pipeline_with(tmp_path, exactlyOnce="disabled"))
+    for name, value in unread.items():
+        setattr(made.commit_log, name, value)
+    made.run()
+    found = {record.forward_since for transaction in made.sink.transactions for record in made.commits(transaction)}
+    assert found == {since}
 
 
 @pytest.mark.parametrize("unread", [{"is_whole": False}, {"passed_over": True}])

@@ -8,8 +8,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -33,6 +32,8 @@ from k2k_assets.transport.record_batch.wire.tasks import READ, WRITE, T, Task, W
 
 _HEADER: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">i")
+# How a flexible answer begins: the number of the request, and how many tagged fields there are.
+_FLEXIBLE: Final = struct.Struct(">ib")
 # The other requests' answers are small, unless a cluster has thousands of brokers or a topic as many partitions.
 SMALL_ANSWER = 16 * 1024 * 1024
 """Size limit for answers that hold no records, in bytes."""
@@ -328,8 +329,10 @@ class BrokerConnection:
             self.traffic.answered(len(answer) + _LENGTH.size, sent_at)
             self._answers += 1
             # The answer about versions is one that old clients can read, too.
-            with self.naming():
+            try:
                 return read(body_of(answer, correlation, flexible and api != messages.API_VERSIONS))
+            except ProtocolError as error:
+                raise self.named(error) from None
         except OSError as error:
             self.traffic.errors += 1
             self.close()
@@ -401,13 +404,9 @@ class BrokerConnection:
             return " at the first request (does it expect a login? security.protocol says that it does not)"
         return ""
 
-    @contextmanager
-    def naming(self) -> Iterator[None]:
-        """Puts the address before the text of what its body finds wrong with an answer."""
-        try:
-            yield
-        except ProtocolError as error:
-            raise type(error)(f"{self}: {error}") from None
+    def named(self, error: ProtocolError) -> ProtocolError:
+        """What is wrong with an answer, with the address before it."""
+        return type(error)(f"{self}: {error}")
 
     def _opened(self) -> socket.socket:
         if self._sock is None:
@@ -435,6 +434,8 @@ def body_of(answer: memoryview, correlation: int, flexible: bool = True) -> memo
     Raises:
         ProtocolError: It answers another request.
     """
+    if flexible and len(answer) >= _FLEXIBLE.size and _FLEXIBLE.unpack_from(answer) == (correlation, 0):
+        return answer[_FLEXIBLE.size :]
     reader = Reader(answer)
     found = reader.int32()
     if found != correlation:

@@ -75,10 +75,6 @@ class Reader:
         self._at += size
         return self._content[self._at - size : self._at]
 
-    def peek(self, size: int) -> memoryview | None:
-        """The next bytes, which are not passed over; None if there are fewer."""
-        return self._content[self._at : self._at + size] if size <= self.left else None
-
     def varint(self) -> int:
         """An unsigned number of up to 32 bits."""
         value = 0
@@ -153,8 +149,8 @@ class Reader:
         return found
 
     def throttle_seconds(self) -> float:
-        """For how long the broker wants to be left alone; it is left alone for a minute at most."""
-        return min(max(0, self.int32()) / 1000, _LONGEST_THROTTLE)
+        """As `seconds_throttled`."""
+        return seconds_throttled(self.int32())
 
     def tags(self) -> dict[int, memoryview]:
         """The tagged fields, by their number."""
@@ -169,6 +165,11 @@ class Reader:
         return found
 
 
+def seconds_throttled(milliseconds: int) -> float:
+    """For how long the broker wants to be left alone; it is left alone for a minute at most."""
+    return min(max(0, milliseconds) / 1000, _LONGEST_THROTTLE)
+
+
 def _decoded(found: memoryview) -> str:
     try:
         return str(found, "utf-8")
@@ -178,6 +179,10 @@ def _decoded(found: memoryview) -> str:
 
 def varint(value: int) -> bytes:
     """An unsigned number."""
+    if value <= 0x7F:
+        return bytes((value,))
+    if value <= 0x3FFF:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     packed = bytearray()
     while value > 0x7F:
         packed.append(value & 0x7F | 0x80)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from k2k_assets.core.topic_partition import TopicPartition
@@ -22,6 +22,7 @@ from k2k_assets.transport.record_batch.wire.primitives import (
     NO_TAGS,
     Reader,
     optional_text,
+    seconds_throttled,
     text,
     varint,
 )
@@ -35,11 +36,20 @@ _HEAD = struct.Struct(">hi")
 _INDEX = struct.Struct(">i")
 # What is answered about a batch that was appended: append time and log start are skipped; no refusals, words and tags.
 _APPENDED = struct.Struct(">ihq16x3s")
+# Numbers of topics and partitions, each one more than there are, if they are few; and what lies behind the partitions:
+# tags, throttle time, tags.
+_ONE_TOPIC = struct.Struct(">b16sb")
+_BEHIND_TOPIC = struct.Struct(">bib")
 _NOTHING_ELSE = NO_ARRAY + b"\0" + NO_TAGS
 _ALL_REPLICAS = -1
 _CURRENT_LEADER = 0
 
 Piece = bytes | memoryview
+
+
+@lru_cache(maxsize=64)
+def _head(transactional_id: str | None, timeout: float) -> bytes:
+    return optional_text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000))
 
 
 class StampedBatch(NamedTuple):
@@ -74,7 +84,7 @@ def produce(
     for tp, batch in batches.items():
         by_topic.setdefault(tp.topic, []).append((tp.partition, batch))
     pieces: list[Piece] = []
-    packed = bytearray(optional_text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000)))
+    packed = bytearray(_head(transactional_id, timeout))
     packed += varint(len(by_topic) + 1)
     size = 0
     for topic, of_topic in by_topic.items():
@@ -99,8 +109,7 @@ class LeaderInstead(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedPartition:
+class ProducedPartition(NamedTuple):
     """What was answered about one partition.
 
     Attributes:
@@ -122,8 +131,7 @@ class ProducedPartition:
     leader: LeaderInstead | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceAnswer:
+class ProduceAnswer(NamedTuple):
     """An answer.
 
     Attributes:
@@ -141,6 +149,11 @@ def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
     Raises:
         ProtocolError: It is none.
     """
+    usual = _all_appended(answer) if version >= WITH_TOPIC_IDS else None
+    return _with_any_outcome(version, answer) if usual is None else usual
+
+
+def _with_any_outcome(version: int, answer: memoryview) -> ProduceAnswer:
     reader = Reader(answer)
 
     def refused() -> tuple[int, str]:
@@ -149,12 +162,6 @@ def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
         return each
 
     def partition(topic: str | bytes) -> ProducedPartition:
-        usual = reader.peek(_APPENDED.size)
-        if usual is not None:
-            index, code, base, rest = _APPENDED.unpack(usual)
-            if not code and rest == _NOTHING_ELSE:
-                reader.view(_APPENDED.size)
-                return ProducedPartition(topic, index, code, base, [])
         index, code, base = reader.int32(), reader.int16(), reader.int64()
         reader.int64()  # append time
         reader.int64()  # log start
@@ -163,6 +170,24 @@ def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
 
     found = reader.of_partitions(version >= WITH_TOPIC_IDS, partition)
     return ProduceAnswer(reader.throttle_seconds(), found)
+
+
+def _all_appended(answer: memoryview) -> ProduceAnswer | None:
+    """What is answered if all batches are of one topic, and were appended; None if it is anything else."""
+    behind = len(answer) - _BEHIND_TOPIC.size
+    count, left = divmod(behind - _ONE_TOPIC.size, _APPENDED.size)
+    if count <= 0 or left:
+        return None
+    topics, topic, partitions = _ONE_TOPIC.unpack_from(answer)
+    no_tags, throttled, none_either = _BEHIND_TOPIC.unpack_from(answer, behind)
+    if topics != 2 or partitions != count + 1 or no_tags or none_either:
+        return None
+    found = []
+    for index, code, base, rest in _APPENDED.iter_unpack(answer[_ONE_TOPIC.size : behind]):
+        if code or rest != _NOTHING_ELSE:
+            return None
+        found.append(ProducedPartition(topic, index, code, base))
+    return ProduceAnswer(seconds_throttled(throttled), found)
 
 
 def _leader(tag: memoryview | None) -> LeaderInstead | None:

@@ -7,8 +7,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from k2k_assets.transport.record_batch.errors import AnswerTooLarge, ConnectionLost, ProtocolError
 from k2k_assets.transport.record_batch.wire.connection import SMALL_ANSWER, BrokerConnection, body_of
@@ -26,8 +25,7 @@ _TURNS = 8
 _FOREVER = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRequest:
+class BrokerRequest(NamedTuple):
     """A request.
 
     Attributes:
@@ -207,7 +205,9 @@ class RequestPipeline:
             del received[:end]
             correlation, request, sent_at = self._expected[0]
             self._connection.traffic.answered(end, sent_at)
-            with self._connection.naming():
+            try:
                 request.on_answer(body_of(answer, correlation))
+            except ProtocolError as error:
+                raise self._connection.named(error) from None
             self._expected_bytes -= request.least_answer
             self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

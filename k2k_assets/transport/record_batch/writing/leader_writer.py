@@ -28,7 +28,7 @@ from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefuse
 from k2k_assets.transport.record_batch.wire import produce_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
-from k2k_assets.transport.record_batch.wire.produce_messages import ProducedPartition, StampedBatch
+from k2k_assets.transport.record_batch.wire.produce_messages import ProduceAnswer, ProducedPartition, StampedBatch
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
@@ -194,44 +194,57 @@ class LeaderWriter:
         active.extend(again)
         version = self._version
         self.unanswered += 1
-        self._settings.traffic.carried(QueueSize(records, size))
+        carried = QueueSize(records, size)
+        self._settings.traffic.carried(carried)
         pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
         least = len(sent) * _LEAST_ANSWER
-        return BrokerRequest(PRODUCE, version, pieces, length, lambda answer: self._take(version, answer, sent), least)
+
+        def take(answer: memoryview) -> None:
+            self._take(messages.read_produce(version, answer), sent, carried)
+
+        return BrokerRequest(PRODUCE, version, pieces, length, take, least)
 
     def _name(self, partition: TargetPartition) -> str | bytes:
         return partition.topic_id if self._version >= messages.WITH_TOPIC_IDS else partition.tp.topic
 
-    def _take(self, version: int, content: memoryview, sent: dict[tuple[str | bytes, int], _Sent]) -> None:
-        answer = messages.read_produce(version, content)
+    def _take(self, answer: ProduceAnswer, sent: dict[tuple[str | bytes, int], _Sent], size: QueueSize) -> None:
         if answer.throttled:
             self.not_before = time.monotonic() + answer.throttled
             self._settings.traffic.throttled(answer.throttled)
-        # The others' errors only follow from a verdict about a record.
-        for found in sorted(answer.partitions, key=lambda each: each.error not in REFUSALS):
+        answered = answer.partitions
+        if any(each.error for each in answered):
+            # The others' errors only follow from a verdict about a record.
+            answered = sorted(answered, key=lambda each: each.error not in REFUSALS)
+        for found in answered:
             asked = sent.pop((found.topic, found.partition), None)
             if asked is None:
                 raise ProtocolError("an answer about a partition that was not written to")
-            self._answered(asked, found)
+            if not self._answered(asked, found):
+                size = size.minus(asked.queued.size)
         if sent:
             raise ProtocolError(f"no answer about {plural(len(sent), 'partition')} written to")
         self.unanswered -= 1
+        if size.records:
+            self._transaction.acknowledged(size)
 
-    def _answered(self, sent: _Sent, found: ProducedPartition) -> None:
+    def _answered(self, sent: _Sent, found: ProducedPartition) -> bool:
+        """Takes an answer about a batch; returns whether it was written."""
         partition = sent.partition
         partition.unanswered -= 1
-        if _was_not_written(partition, found):
+        is_written = not _was_not_written(partition, found)
+        if is_written:
+            self._appended(sent, found)
+        else:
             if not partition.refused:
                 partition.refused_from, partition.error = sent.sequence, found.error
                 with suppress(ValueError):
                     self._active.remove(partition)
             partition.refused.append(sent.queued)
             self._settings.traffic.retries += 1
-        else:
-            self._appended(sent, found)
         if partition.refused and not partition.unanswered:
             partition.take_back()
             self._transaction.seek_leader(partition, f"{self}: {partition.tp}: {error_text(partition.error)}")
+        return is_written
 
     def _appended(self, sent: _Sent, found: ProducedPartition) -> None:
         partition, queued, _ = sent
@@ -255,7 +268,6 @@ class LeaderWriter:
                 self._active.append(partition)
         if queued.piece is not None:
             queued.piece.base_offset = base
-        self._transaction.acknowledged(queued.size)
 
 
 def _was_not_written(partition: TargetPartition, found: ProducedPartition) -> bool:

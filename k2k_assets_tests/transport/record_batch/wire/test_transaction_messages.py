@@ -86,9 +86,32 @@ def test_an_answer_to_produce_is_read(version: int) -> None:
     instead = LeaderInstead(2, 9) if version >= 10 else None
     assert found.throttled == 2.0
     assert found.partitions == [
-        ProducedPartition(topic, 3, 0, 77, []),
+        ProducedPartition(topic, 3, 0, 77),
         ProducedPartition(topic, 0, 87, -1, [(4, "no key")], "one of them", instead),
     ]
+
+
+@examples(200)
+@given(st.integers(1, 130), st.data())
+def test_the_usual_answer_to_produce_is_read_at_once_and_alike(count: int, data: st.DataObject) -> None:
+    """All batches are of one topic, and were appended. What differs in any byte is read as all others are."""
+    schema = schema_of("produce", 13, "response")
+    partitions = tuple(
+        schema.PartitionProduceResponse(
+            index=n, error_code=ErrorCode.none, base_offset=7 * n, log_append_time=None, record_errors=()
+        )
+        for n in range(count)
+    )
+    topic = schema.TopicProduceResponse(partition_responses=partitions, topic_id=ID)
+    sent = as_sent(schema.ProduceResponse(responses=(topic,), throttle_time=timedelta(seconds=2)))
+    right = produce_messages.read_produce(13, memoryview(sent))
+    assert right == (2.0, [ProducedPartition(ID.bytes, n, 0, 7 * n) for n in range(count)])
+    at, bits = data.draw(st.integers(0, len(sent) - 1)), data.draw(st.integers(0, 255))
+    changed = bytearray(sent)
+    changed[at] ^= bits
+    answer = memoryview(bytes(changed[: data.draw(st.integers(0, len(sent)))] if data.draw(st.booleans()) else changed))
+    at_once = produce_messages._all_appended(answer)
+    assert at_once is None or at_once == produce_messages._with_any_outcome(13, answer)
 
 
 def test_find_coordinator() -> None:

@@ -165,7 +165,7 @@ def _with_any_outcome(version: int, answer: memoryview) -> ProduceAnswer:
         index, code, base = reader.int32(), reader.int16(), reader.int64()
         reader.int64()  # append time
         reader.int64()  # log start
-        wrong, words = reader.array(refused), reader.text() or ""
+        wrong, words = tuple(reader.array(refused)), reader.text() or ""
         return ProducedPartition(topic, index, code, base, wrong, words, _leader(reader.tags().get(_CURRENT_LEADER)))
 
     found = reader.of_partitions(version >= WITH_TOPIC_IDS, partition)

@@ -87,7 +87,7 @@ def test_an_answer_to_produce_is_read(version: int) -> None:
     assert found.throttled == 2.0
     assert found.partitions == [
         ProducedPartition(topic, 3, 0, 77),
-        ProducedPartition(topic, 0, 87, -1, [(4, "no key")], "one of them", instead),
+        ProducedPartition(topic, 0, 87, -1, ((4, "no key"),), "one of them", instead),
     ]
 
 

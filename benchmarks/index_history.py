@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from benchmarks.lab import Lab
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import Manifest, Segment, switch
 from k2k_assets.mapping.index.merging import SEALED_RUNS, Candidate, to_merge
@@ -113,7 +113,20 @@ def _portion(file: SegmentFile, source: SourcePartition, name: str, runs: RunTab
     piece = file.add(source, Target(TOPIC, TARGET_ID, source.partition), part)
     covered = Covered(int(runs.source_starts[start]), int(runs.source_starts[end]))
     oldest, newest = Order(1, start), Order(1, end - 1)
-    return Portion(source, name, file.name, *covered, (covered,), oldest, 1, newest, 0, 0, end - start, (piece,))
+    return Portion(
+        source,
+        name,
+        file.name,
+        *covered,
+        (covered,),
+        oldest,
+        Beginning(1, 1, covered.start),
+        newest,
+        0,
+        0,
+        end - start,
+        (piece,),
+    )
 
 
 def _segment(name: str, portions: list[Portion]) -> Segment:

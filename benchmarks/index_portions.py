@@ -22,7 +22,7 @@ import pyarrow as pa
 from benchmarks import machine, report
 from k2k_assets.core.runs import Run
 from k2k_assets.kafka.offset_ranges import OffsetRange
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.folding import SORTED_BY, SOURCE
 from k2k_assets.mapping.index.jobs import NewSegment
@@ -203,7 +203,9 @@ def source_of(number: int, cluster: str = "source") -> SourcePartition:
 def _portion(source: SourcePartition, file: str, piece: PortionPiece) -> Portion:
     covered = Covered(0, RECORDS)
     order = Order(1, 0)
-    return Portion(source, _FIRST, file, *covered, (covered,), order, 1, order, _DAY, _DAY, 1, (piece,))
+    return Portion(
+        source, _FIRST, file, *covered, (covered,), order, Beginning(1, 1, 0), order, _DAY, _DAY, 1, (piece,)
+    )
 
 
 def _position(number: int) -> NotedPosition:
@@ -231,6 +233,7 @@ def _row(number: int, start: int, end: int) -> dict[str, object]:
         "target_topic_id": "id",
         "target_partition": source.partition,
         "generation": 1,
+        "forward_since": 1,
         "sequence": 1,
         "offset": number,
         "time": _DAY,

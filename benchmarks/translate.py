@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks import machine, report
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
 from k2k_assets.mapping.index.manifest import Manifest, NotedPosition, Segment
@@ -103,7 +103,7 @@ def written_index(root: Path, runs: int) -> FrameIndex:
         with SegmentFile(root, "generated") as file:
             piece = file.add(_source(partition), Target("orders", "target-id", partition), table)
             covered = Covered(0, end)
-            orders = Order(1, 1), 1, Order(1, 1)
+            orders = Order(1, 1), Beginning(1, 1, 0), Order(1, 1)
             portions.append(
                 Portion(_source(partition), "generated", file.name, 0, end, (covered,), *orders, 0, 0, 1, (piece,))
             )

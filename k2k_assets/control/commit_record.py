@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from msgspec import Raw, field
@@ -237,6 +237,10 @@ class CommitRecord:
         `EVERYWHERE` while the partition is copied at least once; None if it never was.
         """
         return EVERYWHERE if self.at_least_once else self.at_least_once_below
+
+    def maybe_old(self) -> CommitRecord:
+        """The record where newer ones cannot be read: nobody knows whether the copy has gone back since."""
+        return replace(self, forward_since=EVERYWHERE)
 
     @property
     def is_source_cut(self) -> bool:

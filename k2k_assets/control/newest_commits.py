@@ -41,6 +41,11 @@ class NewestCommits(Generic[P]):
         self.records[partition] = _written_last(of_groups)
         return self.records[partition] is record
 
+    def pass_over(self, partition: P) -> None:
+        """Notes that a record of a partition cannot be read: the known ones may not be the newest."""
+        of_groups = {group: record.maybe_old() for group, record in self._by_group[partition].items()}
+        self._by_group[partition], self.records[partition] = of_groups, _written_last(of_groups)
+
     def of_group(self, partition: P, group: str) -> CommitRecord | None:
         """The newest record of a partition by one group; None if there is none."""
         return self._by_group.get(partition, {}).get(group)

@@ -66,12 +66,14 @@ class PartitionMapping:
         covered: Covered ranges: ordered, disjoint, not adjacent.
         newest: Order of the newest record folded in.
         skipped: The covered ranges that were skipped by hand (`k2k-tool set`): ordered, disjoint, not adjacent.
+        position: Source offset that the newest record has reached.
     """
 
     runs: dict[Target, list[Run]] = field(default_factory=dict)
     covered: list[Covered] = field(default_factory=list)
     newest: Order = NEVER
     skipped: list[Covered] = field(default_factory=list)
+    position: int = 0
 
 
 class LateRecord(Exception):
@@ -85,23 +87,44 @@ class Beginning(NamedTuple):
         generation: Generation of the first record.
         forward_since: The first generation since which the partition was copied only forwards up to it, and to the same
             place.
-        start: The lowest start of a covered range.
+        start: Start of the covered range of the first record.
     """
 
     generation: int
     forward_since: int
     start: int
 
+    @classmethod
+    def of(cls, record: MappingRecord) -> Beginning:
+        """How a record begins."""
+        return cls(record.generation, record.only_forward_since, record.covered_from)
+
+
+def goes_on(newest: Order, position: int, beginning: Beginning, is_doubtful: bool = False) -> bool:
+    """Whether what was folded before still holds when records follow it.
+
+    Where some are missing in between, because they were lost, or no mappings were written for a time, these may have
+    copied it again, or what comes behind it to another place: only what `surely_goes_on` continues it.
+
+    Args:
+        newest: Order of the newest record before them.
+        position: Source offset that it had reached.
+        beginning: How they begin.
+        is_doubtful: Whether records may have been lost, even if they begin where the one before them ends.
+    """
+    is_missing = is_doubtful or (beginning.start > position and newest != NEVER)
+    return not is_missing or surely_goes_on(newest, position, beginning)
+
 
 def surely_goes_on(newest: Order, position: int, beginning: Beginning) -> bool:
-    """Whether records continue what was folded before, whatever was lost in between.
+    """Whether records continue what was folded before, whatever is missing in between.
 
     The records say since which generation none began before the place where the one before it had stopped. That they
     begin where another generation stood proves nothing, wherever their copies lie: what lies below may have been copied
     again, and as few of it as there would be markers.
 
     Args:
-        newest: Order of the newest record before the loss.
+        newest: Order of the newest record before what is missing.
         position: Source offset that it had reached.
         beginning: How the records begin.
     """
@@ -128,9 +151,11 @@ def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropp
         order = Order(record.generation, record.sequence)
         if order < mapping.newest:
             raise LateRecord(f"{order} after {mapping.newest}")
-        mapping.newest = order
-        if mapping.covered and record.covered_from < mapping.covered[-1].end:
+        if not goes_on(mapping.newest, mapping.position, Beginning.of(record)):
+            mapping.covered.clear()
+        if record.covered_from < mapping.position:
             _cancel(mapping, added, record.covered_from)
+        mapping.newest, mapping.position = order, record.covered_to
         covered = Covered(record.covered_from, record.covered_to)
         _cover(mapping.covered, covered)
         if record.override is not None:

@@ -12,7 +12,7 @@ them; only their ends in each target partition are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ from k2k_assets.mapping.algebra.fold import (
     PartitionMapping,
     Target,
     fold,
+    goes_on,
     is_nowhere,
-    surely_goes_on,
 )
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, PartitionMap, RunTable, SourcePartition
 
@@ -155,7 +155,7 @@ class InMemoryMapping:
         return {target.topic_id for target in {*self.tables, *self.ends} if not is_nowhere(target)}
 
     def extend(self, placed: Sequence[Placed], mark_every: int) -> None:
-        """Adds mapping records.
+        """Adds mapping records. What they leave out may have gone elsewhere (`fold.goes_on`).
 
         Args:
             placed: Records in the order of the mapping topic; at least one.
@@ -165,11 +165,27 @@ class InMemoryMapping:
             LateRecord: A record is older than one that was folded before.
             NotInMemory: A record cancels runs that are not in memory.
         """
-        records = sorted((each.record for each in placed), key=lambda record: (record.generation, record.sequence))
+        for part in self._parts(sorted(placed, key=lambda each: (each.record.generation, each.record.sequence))):
+            self._extend(part, mark_every)
+
+    def _parts(self, placed: Iterable[Placed]) -> Iterator[list[Placed]]:
+        """Splits records in their order where one does not go on."""
+        newest, position = self.newest, self.position
+        part: list[Placed] = []
+        for each in placed:
+            record = each.record
+            if part and not goes_on(newest, position, Beginning.of(record)):
+                yield part
+                part = []
+            part.append(each)
+            newest, position = Order(record.generation, record.sequence), record.covered_to
+        yield part
+
+    def _extend(self, placed: Sequence[Placed], mark_every: int) -> None:
+        records = [each.record for each in placed]
         goes_back = _goes_back(self.position, records)
         first = records[0]
-        beginning = Beginning(first.generation, first.only_forward_since, first.covered_from)
-        if self.is_doubtful and not surely_goes_on(self.newest, self.position, beginning):
+        if not goes_on(self.newest, self.position, Beginning.of(first), self.is_doubtful):
             self._forget_below(first.covered_from)
             goes_back = True  # for all that is known
         self.is_doubtful = False
@@ -177,7 +193,9 @@ class InMemoryMapping:
         if start < self.since:
             raise NotInMemory(f"a copy starts again at {start}, and only what lies from {self.since} on is held")
         skipped = list(without(self.skipped, Covered(start, self.position)))
-        added = PartitionMapping(covered=list(self.covered), newest=self.newest, skipped=skipped)
+        added = PartitionMapping(
+            covered=list(self.covered), newest=self.newest, skipped=skipped, position=self.position
+        )
         fold(added, records, self.with_dropped)
         self.covered, self.newest, self.skipped = added.covered, added.newest, added.skipped
         self.position = records[-1].covered_to

@@ -98,7 +98,7 @@ def unless_copied_anew(mapping: PartitionMap, newest: Order, commit: CommitRecor
 def _has_gone_on(newest: Order, commit: CommitRecord) -> bool:
     """Whether no generation went back, or elsewhere, from a mapping record to a commit record."""
     since = commit.generation if commit.forward_since is None else commit.forward_since
-    return since <= newest.generation or commit.order <= newest
+    return since <= newest.generation
 
 
 def up_to(mapping: PartitionMap, start: int) -> PartitionMap:

@@ -19,7 +19,7 @@ from itertools import compress, pairwise
 import numpy as np
 import pyarrow as pa
 
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target, is_nowhere
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target, is_nowhere
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index.grouping import Column, codes_of, groups, numbers
 from k2k_assets.mapping.index.portions import SettingsRange, joined, joined_settings
@@ -51,7 +51,7 @@ class Folded:
     settings: tuple[SettingsRange, ...]
     set_at: tuple[int, ...]
     oldest: Order
-    forward_since: int
+    beginning: Beginning
     newest: Order
     since: int
     until: int
@@ -63,7 +63,7 @@ class Folded:
 def folded(rows: pa.Table) -> Iterator[Folded]:
     """Folds each stretch of each source partition by itself.
 
-    A record that surely goes on where the one before it stopped begins none, whatever was passed over in between.
+    A record that does not go on (`fold.goes_on`) begins one; no other does, whatever was passed over in between.
 
     Args:
         rows: Columns `record_rows.ROWS`, sorted by `SORTED_BY`.
@@ -76,12 +76,13 @@ def folded(rows: pa.Table) -> Iterator[Folded]:
 
 
 def _stretches(rows: pa.Table) -> list[int]:
-    """The row that each stretch begins at, and the number of rows; where it goes on as by `fold.surely_goes_on`."""
-    begins = np.flatnonzero(np.diff(numbers(rows["stretch"]))) + 1
+    """The row that each stretch begins at, and the number of rows."""
+    start, end = numbers(rows["covered_from"]), numbers(rows["covered_to"])
+    is_missing = (np.diff(numbers(rows["stretch"])) > 0) | (start[1:] > end[:-1])
+    begins = np.flatnonzero(is_missing) + 1
     if not len(begins):
         return [0, len(rows)]
-    names = ("generation", "forward_since", "covered_from", "covered_to")
-    generation, forward_since, start, end = (numbers(rows[name]) for name in names)
+    generation, forward_since = numbers(rows["generation"]), numbers(rows["forward_since"])
     newest, position = generation[begins - 1], end[begins - 1]
     goes_on = (forward_since[begins] <= newest) & (newest <= generation[begins]) & (start[begins] >= position)
     return [0, *begins[~goes_on].tolist(), len(rows)]
@@ -107,7 +108,7 @@ def _fold(rows: pa.Table, stretch: int) -> Folded:
         source=SourcePartition(*(rows[name][0].as_py() for name in SOURCE)),
         stretch=stretch,
         start=int(starts.min()),
-        end=max(int(ends.max()), highest),
+        end=max(int(ends[-1]), highest),
         covered=joined(map(Covered, starts[kept].tolist(), valid_ends[kept].tolist())),
         skipped=joined(map(Covered, starts[by_hand].tolist(), valid_ends[by_hand].tolist())),
         settings=joined_settings(
@@ -115,7 +116,7 @@ def _fold(rows: pa.Table, stretch: int) -> Folded:
         ),
         set_at=tuple(np.unique(starts[overrides & (starts <= limits)]).tolist()),
         oldest=Order(int(generation[0]), int(sequence[0])),
-        forward_since=int(rows["forward_since"][0].as_py()),
+        beginning=Beginning(int(generation[0]), rows["forward_since"][0].as_py(), int(starts[0])),
         newest=Order(int(generation[-1]), int(sequence[-1])),
         since=int(times.min()),
         until=int(times.max()),

@@ -79,16 +79,19 @@ def extended(rows: pa.Table, added: pa.Table, load: Load, doubtful: Collection[S
 
 
 def _changed(rows: pa.Table, of_row: Column, added: pa.Table, of_added: Column) -> _Rows:
-    """By rank: whether the added portion cuts a portion of the source partition, or comes late."""
+    """By rank: whether the added portion cuts a portion of the source partition, leaves offsets out, or comes late."""
     count = 1 + max((int(of.max()) for of in (of_row, of_added) if len(of)), default=-1)
-    first = {name: np.full(count, _NO_LIMIT) for name in ("start", "oldest_generation", "oldest_sequence")}
+    first = {name: np.full(count, _NO_LIMIT) for name in ("start", "began", "oldest_generation", "oldest_sequence")}
     for name, column in first.items():
         column[of_added] = numbers(added[name])
-    start, generation, sequence = (column[of_row] for column in first.values())
+    start, began, generation, sequence = (column[of_row] for column in first.values())
     newest = numbers(rows["newest_generation"])
     is_late = (newest > generation) | ((newest == generation) & (numbers(rows["newest_sequence"]) > sequence))
+    reached = np.full(count, -1)
+    np.maximum.at(reached, of_row, numbers(rows["end"]))
+    leaves_out = (began > reached[of_row]) & (began < _NO_LIMIT)
     changed = np.zeros(count, bool)
-    changed[of_row[(numbers(rows["end"]) > start) | is_late]] = True
+    changed[of_row[(numbers(rows["end"]) > start) | is_late | leaves_out]] = True
     return changed
 
 

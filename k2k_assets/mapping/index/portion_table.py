@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
 from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange, by_source
@@ -40,6 +40,7 @@ _NUMBERS = (
     "oldest_generation",
     "oldest_sequence",
     "forward_since",
+    "began",
     "newest_generation",
     "newest_sequence",
     "since",
@@ -68,7 +69,7 @@ SOURCE = tuple(_SOURCE)
 
 def to_row(portion: Portion) -> dict[str, object]:
     """A portion as a row of the table."""
-    numbers = (portion.start, portion.end, *portion.oldest, portion.forward_since, *portion.newest)
+    numbers = (portion.start, portion.end, *portion.oldest, *portion.beginning[1:], *portion.newest)
     return {
         **dict(zip(_SOURCE, portion.source, strict=True)),
         "segment": portion.segment,
@@ -93,7 +94,7 @@ def from_row(row: Mapping[str, Any]) -> Portion:
         end=row["end"],
         covered=tuple(Covered(c["covered_from"], c["covered_to"]) for c in row["covered"]),
         oldest=Order(row["oldest_generation"], row["oldest_sequence"]),
-        forward_since=row["forward_since"],
+        beginning=Beginning(row["oldest_generation"], row["forward_since"], row["began"]),
         newest=Order(row["newest_generation"], row["newest_sequence"]),
         since=row["since"],
         until=row["until"],
@@ -139,8 +140,9 @@ def write_portions(root: IndexRoot, version: str, table: pa.Table) -> None:
 
 def complete(table: pa.Table) -> pa.Table:
     """Adds the columns that an older release did not write, and converts all columns to the types of this release."""
-    if "forward_since" not in table.column_names:
-        table = table.append_column("forward_since", table["oldest_generation"])
+    for name, usual in (("forward_since", "oldest_generation"), ("began", "start")):
+        if name not in table.column_names:
+            table = table.append_column(name, table[usual])
     for field in PORTIONS:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.array([[]] * len(table), field.type))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra import run_tables
-from k2k_assets.mapping.algebra.fold import Beginning, Covered, LateRecord, Order, Target, surely_goes_on
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, LateRecord, Order, Target, goes_on
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 
 
@@ -60,11 +60,13 @@ class Portion:
         source: The source partition.
         segment: Name of the segment.
         file: Name of the file in the segment; empty if no record of the range was copied, or left out on purpose.
-        start: First source offset of the portion.
-        end: Source offset after the portion; the segment's runs at or after it are not valid.
+        start: First source offset of the portion: the lowest at which a copy of it started.
+        end: Source offset after the portion, which its newest record has reached; the segment's runs at or after it are
+            not valid.
         covered: Covered source ranges: ordered, disjoint, not adjacent.
         oldest: Order of the oldest mapping record folded in.
-        forward_since: `fold.Beginning` of the oldest mapping record. Older releases did not note it: its generation.
+        beginning: How the oldest mapping record begins; as far as older releases did not note it, as `start` and
+            `oldest`.
         newest: Order of the newest mapping record folded in.
         since: Time of the oldest record, milliseconds since the epoch.
         until: Time of the newest record, milliseconds since the epoch.
@@ -86,7 +88,7 @@ class Portion:
     end: int
     covered: tuple[Covered, ...]
     oldest: Order
-    forward_since: int
+    beginning: Beginning
     newest: Order
     since: int
     until: int
@@ -96,11 +98,6 @@ class Portion:
     settings: tuple[SettingsRange, ...] = ()
     set_at: tuple[int, ...] = ()
     dropped: tuple[PortionPiece, ...] = ()
-
-    @property
-    def beginning(self) -> Beginning:
-        """How its records begin."""
-        return Beginning(self.oldest.generation, self.forward_since, self.start)
 
     @property
     def mapped(self) -> int:
@@ -154,8 +151,8 @@ def extended(
         added: Portions of the new segment, at most one for each source partition.
         load: Reads a piece that a cut goes through.
         doubtful: Source partitions whose records may have been lost in between. Their new portion may belong to a copy
-            that began anywhere. Unless it surely goes on, the older ones do not cover anything any more: their runs
-            tell where copies are, and answer nothing.
+            that began anywhere. Unless it goes on (`fold.goes_on`), the older ones do not cover anything any more:
+            their runs tell where copies are, and answer nothing.
 
     Raises:
         LateRecord: The new segment has a record that is older than one that was folded before.
@@ -166,7 +163,7 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if earlier and portion.source in doubtful and not is_continued(earlier, portion.beginning):
+        if earlier and not is_continued(earlier, portion.beginning, portion.source in doubtful):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -184,14 +181,15 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     return replace(portion, set_at=(portion.start, *portion.set_at))
 
 
-def is_continued(portions: Sequence[Portion], beginning: Beginning) -> bool:
-    """Whether records surely continue the portions of its source partition, whatever was lost in between.
+def is_continued(portions: Sequence[Portion], beginning: Beginning, is_doubtful: bool) -> bool:
+    """Whether records continue the portions of their source partition (`fold.goes_on`).
 
     Args:
         portions: The portions in order, at least one.
         beginning: How the records begin.
+        is_doubtful: As for `fold.goes_on`.
     """
-    return surely_goes_on(portions[-1].newest, portions[-1].end, beginning)
+    return goes_on(portions[-1].newest, portions[-1].end, beginning, is_doubtful)
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

@@ -13,10 +13,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from k2k_assets.control.mapping_records import MappingRecord
 from k2k_assets.core.dropped_ranges import DroppedRange
 from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
-from k2k_assets.mapping.algebra.fold import NEVER, Beginning, Order
+from k2k_assets.mapping.algebra.fold import NEVER, Order
 from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, SourcePartition
 from k2k_assets.mapping.index.manifest import IndexUnusable, Manifest
 from k2k_assets.mapping.index.portion_columns import PortionsBySource
@@ -26,7 +25,6 @@ from k2k_assets.mapping.index.portions import (
     by_rule,
     by_target,
     covered_ranges,
-    is_continued,
     skipped_ranges,
 )
 from k2k_assets.mapping.index.roots import IndexRoot
@@ -94,11 +92,10 @@ class IndexReader:
             return set(self.sources())
         return {SourcePartition(*source) for source in self.manifest.doubtful}
 
-    def is_continued_by(self, source: SourcePartition, record: MappingRecord) -> bool:
-        """Whether a record surely continues what the index has of a source partition, whatever was lost in between."""
+    def reached(self, source: SourcePartition) -> int:
+        """The source offset that the newest mapping record of a source partition in the index has reached; else 0."""
         portions = self._portions.of(source)
-        beginning = Beginning(record.generation, record.only_forward_since, record.covered_from)
-        return not portions or is_continued(portions, beginning)
+        return portions[-1].end if portions else 0
 
     def partition_map(
         self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from k2k_assets.control.mapping_records import MappingKey
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.offset_ranges import OffsetRange, read_range
-from k2k_assets.mapping.algebra.fold import NEVER
+from k2k_assets.mapping.algebra.fold import NEVER, Beginning
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.folding import SORTED_BY, SOURCE
 from k2k_assets.mapping.index.jobs import NewSegment
@@ -158,7 +158,7 @@ def _progress_rows(wanted: OffsetRange, reached: int, reader: RecordReader) -> p
 
 def _progress_portion(row: Mapping[str, Any]) -> FoldedPortion:
     source = SourcePartition(_PROGRESS, row["topic"], row["source_topic_id"], row["partition"])
-    return FoldedPortion(Portion(source, "", "", 0, row["offset"], (), NEVER, NEVER.generation, NEVER, 0, 0, 0, ()))
+    return FoldedPortion(Portion(source, "", "", 0, row["offset"], (), NEVER, Beginning(*NEVER, 0), NEVER, 0, 0, 0, ()))
 
 
 def _keys(progress: Iterable[Mapping[str, Any]], kind: str, group: str) -> frozenset[MappingKey]:

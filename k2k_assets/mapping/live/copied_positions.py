@@ -10,6 +10,7 @@ from k2k_assets.control.commit_record import CommitRecord, is_other_kind, parse_
 from k2k_assets.control.newest_commits import NewestCommits
 from k2k_assets.core.any_group import ANY_GROUP
 from k2k_assets.core.errors import Refused
+from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster, TopicDescription
 from k2k_assets.kafka.messages import Message
 from k2k_assets.kafka.topic_follower import TopicFollower
@@ -99,8 +100,9 @@ class CopiedPositions:
             if is_other_kind(message.key()) or message.value() is None:
                 continue  # notes of stops, and assignment records where they share the topic
             where = f"{message.topic()}-{message.partition()}@{message.offset()}"
+            place = None
             try:
-                group, cluster, _ = parse_key(message.key(), where)
+                group, cluster, place = parse_key(message.key(), where)
                 if cluster != self._cluster or self._group not in (group, ANY_GROUP):
                     with suppress(ValueError):  # it is no matter of this pipeline whether the record can be read
                         self.others.take(CommitRecord.parse(message.key(), message.value(), where))
@@ -111,8 +113,14 @@ class CopiedPositions:
                     self._unreadable = Refused(f"control record cannot be read: {error}")
                     raise self._unreadable from None
                 log.warning("control record ignored: %s", error)
+                self._pass_over(place)
                 continue
             source = SourcePartition(
                 record.cluster, record.source.topic, record.source_topic_id, record.source.partition
             )
             self._newest.take(source, record)
+
+    def _pass_over(self, place: TopicPartition | None) -> None:
+        for source in list(self._newest.records):
+            if (source.topic, source.partition) == place:
+                self._newest.pass_over(source)

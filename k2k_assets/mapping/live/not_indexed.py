@@ -18,6 +18,7 @@ from typing import NamedTuple
 from k2k_assets.core.topic_partition import BEYOND_ALL_LOGS
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.topic_follower import TopicFollower
+from k2k_assets.mapping.algebra.fold import Beginning, Order, goes_on
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import IndexReader, IndexUnusable
 from k2k_assets.mapping.index.portion_columns import concerned
@@ -95,12 +96,17 @@ def first_mapped(
     """
     found: dict[SourcePartition, MappedFrom] = {}
     left = set(doubtful)
+    reached: dict[SourcePartition, tuple[Order, int]] = {}
     for records, passed_over in readings:
         for (_, source), placed in records.items():
-            first, start = placed[0].record, min(each.record.covered_from for each in placed)
-            before = found.get(source, AS_INDEXED)
-            after_loss = source in left and not index.is_continued_by(source, first)
-            found[source] = MappedFrom(min(start, before.start), before.after_loss or after_loss)
-            left.discard(source)
+            newest, position = reached.get(source) or (index.newest(source), index.reached(source))
+            start, _, after_loss = found.get(source, AS_INDEXED)
+            for record in sorted((each.record for each in placed), key=lambda each: (each.generation, each.sequence)):
+                after_loss |= not goes_on(newest, position, Beginning.of(record), source in left)
+                newest, position = Order(record.generation, record.sequence), record.covered_to
+                start = min(start, record.covered_from)
+                left.discard(source)
+            found[source] = MappedFrom(start, after_loss)
+            reached[source] = newest, position
         left |= concerned(index.portions, passed_over)
     return found | {source: found.get(source, AS_INDEXED)._replace(is_doubtful=True) for source in left}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from k2k_assets.control.mapping_records import MappedPartition, MappingRecord
@@ -20,7 +21,7 @@ from k2k_assets.mapping.algebra.partition_map import PartitionMap, RunTable, Sou
 from k2k_assets.mapping.algebra.run_tables import before, joined, since
 from k2k_assets.mapping.algebra.spread import combine_back
 from k2k_assets.mapping.algebra.translate import TranslationState, translate, translate_back
-from k2k_assets_tests.support.memory.mapping_topic import committed, in_generations
+from k2k_assets_tests.support.memory.mapping_topic import committed, in_generations, routed_to
 from k2k_assets_tests.support.memory.way_back import assert_none_skipped_back
 from k2k_assets_tests.support.suite.properties import examples
 
@@ -360,7 +361,28 @@ def test_a_target_with_forgotten_copies_stays_known_when_a_later_copy_goes_back_
         return combine_back(known, {to: 640 if to == TARGETS[0] else 0 for to in known.runs})
 
     assert unread(PartitionMap(SOURCE, 0, *held.alone()))[1] == TranslationState.UNKNOWN
-    assert unread(whole([*first, behind_the_loss, back])) == (50, TranslationState.EXACT)
+    went_on = replace(behind_the_loss, forward_since=1)
+    assert unread(whole([*first, went_on, back])) == (50, TranslationState.EXACT)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(("since", "answers"), [(None, [-1, 120]), (2, [-1, 120]), (1, [50, 120])])
+def test_what_was_copied_without_mappings_may_be_elsewhere(
+    since: int | None, answers: list[int], at_once: bool
+) -> None:
+    """Mappings were off for the generation that copied 100 to 199; who reads target 0 on from 50 may not get these."""
+    records = [
+        record(1, (0, 100), {0: [(0, 0, 100)]}),
+        replace(record(1, (200, 300), {0: [(200, 100, 100)]}), generation=3, forward_since=since),
+    ]
+    held = InMemoryMapping()
+    for batch in [placed(records)] if at_once else [[each] for each in placed(records)]:
+        held.extend(batch, mark_every=1)
+    behind_index = InMemoryMapping.behind(whole(records[:1]), Order(1, 1))
+    behind_index.extend(placed(records[1:]), mark_every=1)
+    maps = [whole(records), *(PartitionMap(SOURCE, 0, *each.alone()) for each in (held, behind_index))]
+    for found in maps[: 3 if since != 1 else 2]:
+        assert translate(found, TARGETS[0], np.array([50, 220])).offsets.tolist() == answers
 
 
 def test_the_end_of_forgotten_copies_is_not_translated_back() -> None:
@@ -427,15 +449,41 @@ def test_after_a_loss_it_answers_as_the_whole_or_not_at_all(records: list[Mappin
             held.extend(batch, mark_every=1)
         except NotInMemory:
             return
+    ensure_as_the_whole(records, held, data)
+
+
+@examples(150)
+@given(histories(), st.data())
+def test_where_no_mappings_were_written_it_answers_as_the_whole_or_not_at_all(
+    records: list[MappingRecord], data: st.DataObject
+) -> None:
+    """Mappings were off for a time, in which the copy went on, be it to another place. Nobody notices a loss."""
+    records = in_generations(records)
+    first = data.draw(st.integers(1, len(records)))
+    after = data.draw(st.integers(first, len(records)))
+    around = records[first - 1 : after + 1]
+    assume(after < len(records))
+    assume(all(a.covered_to <= b.covered_from and b.override is None for a, b in pairwise(around)))
+    assume(around[0].covered_to < around[-1].covered_from or not any(each.targets for each in around[1:-1]))
+    held = InMemoryMapping()
+    rest, size = placed(records[:first] + records[after:]), data.draw(st.integers(1, 4))
+    for begin in range(0, len(rest), size):
+        held.extend(rest[begin : begin + size], mark_every=1)
+    ensure_as_the_whole(records, held, data)
+
+
+def ensure_as_the_whole(records: Sequence[MappingRecord], held: InMemoryMapping, data: st.DataObject) -> None:
+    """What a mapping of some records answers, the fold of all of them answers alike."""
     maps = whole(records), PartitionMap(SOURCE, 0, *held.alone())
     wanted, found = (each.reaching(records[-1].covered_to) for each in maps)  # as the commit record says
     if held.is_doubtful:
         found = unless_copied_anew(found, held.newest, committed(records[-1]))
+    targets = [target._replace(topic=routed_to(records[-1])) for target in TARGETS]
     positions = np.arange(held.since, wanted.covered_end + 4)
-    for target in TARGETS:
+    for target in targets:
         right, answer = (translate(m, target, positions, 0) for m in (wanted, found))
         assert not (answer.states[right.states == TranslationState.UNKNOWN] <= TranslationState.AHEAD).any()
         right, answer = (translate(m, target, positions, 0, alone=data.draw(st.booleans())) for m in (wanted, found))
         told = (answer.states <= TranslationState.AHEAD) & (right.states <= TranslationState.AHEAD)
         assert answer.offsets[told].tolist() == right.offsets[told].tolist()
-    assert_none_skipped_back(wanted, found, TARGETS, data)
+    assert_none_skipped_back(wanted, found, targets, data)

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, LateRecord, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, LateRecord, Order, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.index import portion_columns as columns
 from k2k_assets.mapping.index import portions as algebra
@@ -53,7 +53,7 @@ def portions(draw: st.DrawFn, source: SourcePartition, segment: str = "s") -> Po
     into = draw(st.lists(st.sampled_from(TARGETS), unique=True, max_size=2))
     pieces = tuple(piece_of(target, *each) for target in into if ranges for each in [draw(st.sampled_from(ranges))])
     oldest = Order(draw(st.integers(0, 3)), draw(st.integers(0, 3)))
-    forward_since = draw(st.integers(0, oldest.generation))
+    beginning = Beginning(oldest.generation, draw(st.integers(0, oldest.generation)), start + draw(st.integers(0, 3)))
     newest = max(oldest, Order(draw(st.integers(0, 3)), draw(st.integers(0, 3))))
     since = draw(st.integers(0, 9))
     until = since + draw(st.integers(0, 9))
@@ -62,7 +62,7 @@ def portions(draw: st.DrawFn, source: SourcePartition, segment: str = "s") -> Po
     file = f"{draw(st.integers(0, 1))}.parquet" if pieces else ""
     set_at = tuple(each.start for each in by_hand)
     return Portion(
-        source, segment, file, start, bounds[-1], covered, oldest, forward_since, newest, since, until, 2, pieces,
+        source, segment, file, start, bounds[-1], covered, oldest, beginning, newest, since, until, 2, pieces,
         by_hand, settings, set_at,
     )  # fmt: skip
 
@@ -191,4 +191,17 @@ def test_only_what_changes_becomes_a_portion(monkeypatch: pytest.MonkeyPatch) ->
 def _simple(source: SourcePartition, covered: tuple[int, int], number: int) -> Portion:
     order = Order(1, number)
     pieces = (piece_of(TARGETS[0], *covered),)
-    return Portion(source, str(number), "f", *covered, (Covered(*covered),), order, 1, order, 5, 5, 1, pieces)
+    return Portion(
+        source,
+        str(number),
+        "f",
+        *covered,
+        (Covered(*covered),),
+        order,
+        Beginning(order.generation, 1, covered[0]),
+        order,
+        5,
+        5,
+        1,
+        pieces,
+    )

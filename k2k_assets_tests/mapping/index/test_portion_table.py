@@ -5,14 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from k2k_assets.mapping.algebra.fold import Covered, Order
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order
 from k2k_assets.mapping.algebra.partition_map import NO_RUNS, SourcePartition
 from k2k_assets.mapping.index.portion_table import PORTIONS, from_table, read_portions, to_table, write_portions
 from k2k_assets.mapping.index.portions import Portion, cut
 
 SOURCE = SourcePartition("c", "s", "sid", 0)
 PORTION = Portion(
-    SOURCE, "1", "", 0, 20, (Covered(0, 20),), Order(1, 1), 0, Order(1, 2), 5, 6, 2, (), (Covered(3, 5), Covered(9, 15))
+    SOURCE,
+    "1",
+    "",
+    0,
+    20,
+    (Covered(0, 20),),
+    Order(1, 1),
+    Beginning(1, 0, 3),
+    Order(1, 2),
+    5,
+    6,
+    2,
+    (),
+    (Covered(3, 5), Covered(9, 15)),
 )
 
 
@@ -33,9 +46,9 @@ def test_a_copy_that_starts_again_cuts_what_was_skipped_too() -> None:
 
 def test_a_version_of_a_release_that_wrote_fewer_columns_is_read_with_all_of_them(tmp_path: Path) -> None:
     write_portions(
-        tmp_path, "old", to_table([PORTION]).drop_columns(["skipped", "settings", "set_at", "forward_since"])
+        tmp_path, "old", to_table([PORTION]).drop_columns(["skipped", "settings", "set_at", "forward_since", "began"])
     )
     found = read_portions(tmp_path, "old")
     assert found.schema == PORTIONS
-    assert from_table(found) == [replace(PORTION, skipped=(), forward_since=1)]
+    assert from_table(found) == [replace(PORTION, skipped=(), beginning=Beginning(1, 1, 0))]
     assert read_portions(tmp_path, "old", ["segment"]).to_pylist() == [{"segment": "1"}]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.mapping.algebra.fold import Covered, Order
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index import merging
 from k2k_assets.mapping.index.manifest import NotedPosition, Pruned
@@ -26,7 +26,9 @@ NOW = NotedPosition(topic="orders", partition=0, source_topic_id="today", positi
 def _portion(number: int, until: int, source: SourcePartition = SOURCE) -> Portion:
     start, order = number * 10, Order(1, number)
     covered = (Covered(start, start + 10),)
-    return Portion(source, f"{number}", "", start, start + 10, covered, order, 1, order, until, until, 1, ())
+    return Portion(
+        source, f"{number}", "", start, start + 10, covered, order, Beginning(1, 1, start), order, until, until, 1, ()
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 10))

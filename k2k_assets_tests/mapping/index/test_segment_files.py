@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from k2k_assets.mapping.algebra.fold import NEVER, Target
+from k2k_assets.mapping.algebra.fold import NEVER, Beginning, Target
 from k2k_assets.mapping.algebra.partition_map import RunTable, SourcePartition
 from k2k_assets.mapping.algebra.run_tables import before
 from k2k_assets.mapping.index import segment_files
@@ -41,7 +41,9 @@ def written(
         for number, size in enumerate(sizes):
             runs = _runs(size, number)
             pieces[file.add(SOURCES[number % 3], TARGETS[number % 2], runs)] = runs
-    portion = Portion(SOURCES[0], "s", file.name, 0, 2**62, (), NEVER, -1, NEVER, 0, 0, 0, tuple(pieces))
+    portion = Portion(
+        SOURCES[0], "s", file.name, 0, 2**62, (), NEVER, Beginning(-1, -1, 0), NEVER, 0, 0, 0, tuple(pieces)
+    )
     return SegmentReader(tmp_path), portion, pieces
 
 

@@ -44,6 +44,7 @@ from k2k_assets_tests.support.memory.mapping_topic import (
     histories,
     in_generations,
     mapping_record,
+    routed_to,
     unique_root,
 )
 from k2k_assets_tests.support.memory.offset_model import target
@@ -417,7 +418,9 @@ def test_after_a_record_that_was_passed_over_it_answers_as_the_whole_or_not_at_a
 
 def _ensure_right_or_unknown(index: LocalIndex, records: list[MappingRecord], data: st.DataObject) -> None:
     doubtful = index.update().doubtful
-    targets = [target(partition) for partition in range(3)]
+    if not records:
+        return
+    targets = [target(partition)._replace(topic=routed_to(records[-1])) for partition in range(3)]
     for source, known in index.maps().items():
         held = InMemoryMapping.behind(known)
         behind = PartitionMap.with_dropped(source, 0, *held.alone())

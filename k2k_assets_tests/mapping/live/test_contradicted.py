@@ -107,6 +107,7 @@ def _pipeline(root: Path) -> Pipeline:
     return make_pipeline(
         root, "a:1", "b:1", ["s"],
         features={"offsetMapping": "enabled"}, consumer={"group.id": GROUP}, offsetMapping={"topic": TOPIC},
+        errorHandling={"onControlMessageDeserializationError": "ignore"},
         index={"path": str(root / "index")},
     )  # fmt: skip
 
@@ -191,6 +192,18 @@ def test_an_instance_that_has_not_read_all_commits_may_go_back_within_its_genera
     assert _forth_and_back(live, 0) == UNKNOWN
     world.mappings.write(replace(mapping_record((1, 3), (100, 120), [(100, 101, 20)]), forward_since=2))
     assert _forth_and_back(live, 0) == ([-1, 101, 102], [-1, -1])
+
+
+def test_behind_a_commit_record_that_cannot_be_read_nothing_is_known(world: World) -> None:
+    """A newer release may have set the position back, or copied elsewhere; it wrote the mapping record that is lost."""
+    world.mappings.write(mapping_record((1, 2), (0, 7), [(0, 0, 7)], partition=1))
+    world.mappings.expire()
+    key = world.commits.partitions[0][0].key()
+    world.commits.write_raw(key, b'{"version":9}')
+    live = world.live()
+    assert _forth_and_back(live, 0) == UNKNOWN
+    world.commit(100, generation=3, forward_since=1)
+    assert _forth_and_back(live, 0) == AS_BEFORE
 
 
 def test_behind_an_override_answers_stay_as_behind_a_copy(world: World) -> None:

@@ -257,6 +257,15 @@ def committed(record: MappingRecord) -> CommitRecord:
     )  # fmt: skip
 
 
+def routed_to(record: MappingRecord) -> str:
+    """The target topic of the instance of `in_generations` that wrote a record."""
+    return "elsewhere" if _life(record) % 3 == 1 else "t"
+
+
+def _life(record: MappingRecord) -> int:
+    return record.sequence // 3
+
+
 def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
     """The same records as instances write them: none goes back in its generation, what is set by hand has its own.
 
@@ -267,8 +276,8 @@ def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
     topics: dict[int, str] = {}
     life = 0
     for record in records:
-        is_restart, life = record.sequence // 3 != life, record.sequence // 3
-        topic = "elsewhere" if life % 3 == 1 else "t"
+        is_restart, life = _life(record) != life, _life(record)
+        topic = routed_to(record)
         same_place = topics.get(record.partition, topic) == topic
         topics[record.partition] = topic
         before = last.get(record.partition)

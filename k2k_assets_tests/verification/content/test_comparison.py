@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from k2k_assets.core.runs import Run
-from k2k_assets.mapping.algebra.fold import Covered, Order, Target
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, PortionPiece
 from k2k_assets.verification.content.survey import _copied
@@ -15,7 +15,9 @@ TODAY, FORMER, ELSEWHERE = (Target(*target) for target in (("t", "2", 0), ("t", 
 def _portion(number: int, target: Target) -> Portion:
     start, end, order = 10 * number, 10 * number + 10, Order(1, number)
     piece = PortionPiece(target, 0, 1, 10, start, Run(start, start, 10))
-    return Portion(SOURCE, "s", "f", start, end, (Covered(start, end),), order, 1, order, 0, 0, 1, (piece,))
+    return Portion(
+        SOURCE, "s", "f", start, end, (Covered(start, end),), order, Beginning(1, 1, start), order, 0, 0, 1, (piece,)
+    )
 
 
 def _is_alone(*targets: Target) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.groups.decide import CommitDecision
-from k2k_assets.mapping.algebra.fold import Covered, Order
+from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.portions import Portion, SettingsRange
 from k2k_assets.verification.groups import copies
@@ -33,7 +33,23 @@ MILLION = 1_000_000
 def _portion(*settings: SettingsRange, start: int = 0, skipped: tuple[Covered, ...] = ()) -> Portion:
     covered = (Covered(start, settings[-1].end),)
     source, order = SourcePartition("c", "t", "tid", 0), Order(1, 1)
-    return Portion(source, "s", "", start, covered[0].end, covered, order, 1, order, 0, 0, 1, (), skipped, settings)
+    return Portion(
+        source,
+        "s",
+        "",
+        start,
+        covered[0].end,
+        covered,
+        order,
+        Beginning(1, 1, start),
+        order,
+        0,
+        0,
+        1,
+        (),
+        skipped,
+        settings,
+    )
 
 
 def test_the_reading_is_that_of_what_was_copied_around_it() -> None:

@@ -356,6 +356,16 @@ def test_where_records_were_not_read_the_copy_may_have_gone_back(
     assert found == {since}
 
 
+@pytest.mark.parametrize(("is_whole", "since"), [(True, 1), (False, GENERATION + 1)])
+def test_a_stop_says_too_that_records_were_not_read(harness: Any, is_whole: bool, since: int) -> None:
+    made = harness([], {P0: 5, P1: 5}, positions={P0: commit_record(P0, 5, forward_since=1)})
+    made.commit_log.is_whole = is_whole
+    made.memory.stopped.stop(P0, SourceDeleted("t"))
+    made.run()
+    found = [r for t in made.sink.transactions for r in made.commits(t) if r.source == P0]
+    assert [(r.kind, r.forward_since) for r in found] == [("release", since)]
+
+
 @pytest.mark.parametrize("unread", [{"is_whole": False}, {"passed_over": True}])
 def test_no_epoch_is_raised_that_a_record_may_have_raised_that_was_not_read(
     harness: Any, tmp_path: Path, unread: dict[str, bool]

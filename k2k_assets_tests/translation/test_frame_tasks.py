@@ -239,9 +239,13 @@ def test_after_a_loss_the_index_answers_only_if_the_next_record_surely_goes_on(
     reader = index.reader()
     record = replace(mapping_record(order, (150, 180), [(150, 212, 30)]), forward_since=since)
     source = SourcePartition(CLUSTERS[0], "s", "sid", 0)
-    readings = [RecordsRead({(GROUP, source): [Placed(0, 0, record)]}, ())]
+    later = replace(record, sequence=10, covered_from=180, covered_to=190, targets=())
+    placed = [Placed(0, offset, each) for offset, each in enumerate([record, later])]
+    readings = [RecordsRead({(GROUP, source): placed}, ())]
     found = first_mapped(reader, reader.doubtful(index.topic.id), readings)
     assert found == {source: MappedFrom(150, after_loss=not goes_on)}
+    one_by_one = [RecordsRead({(GROUP, source): [each]}, ()) for each in placed]
+    assert first_mapped(reader, reader.doubtful(index.topic.id), one_by_one) == found
     start = {TopicPartition("t", 0): 0}
     routes = replace(ROUTES[True], target=Standing({"t": "tid"}, start, ends={TopicPartition("t", 0): 242}))
     task = FrameTask(index.root, reader.manifest, routes, reverse=False, mapped_from=found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from k2k_assets.core.runs import Run
 from k2k_assets.mapping.algebra.fold import Beginning, Covered, Order, Target
 from k2k_assets.mapping.algebra.partition_map import SourcePartition
 from k2k_assets.mapping.index.manifest import VERSIONS
-from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange, by_source
+from k2k_assets.mapping.index.portions import Portion, PortionPiece, SettingsRange, by_source, covered_ranges
 from k2k_assets.mapping.index.roots import IndexRoot, fetched, publish, writable
 
 _FILE = "portions.parquet"
@@ -139,14 +140,27 @@ def write_portions(root: IndexRoot, version: str, table: pa.Table) -> None:
 
 
 def complete(table: pa.Table) -> pa.Table:
-    """Adds the columns that an older release did not write, and converts all columns to the types of this release."""
+    """Adds the columns that an older release did not write, and converts all columns to the types of this release.
+
+    That one did not ask what becomes of positions below a hole in the coverage: these are unknown (`fold.goes_on`).
+    """
+    is_old = "began" not in table.column_names
     for name, usual in (("forward_since", "oldest_generation"), ("began", "start")):
         if name not in table.column_names:
             table = table.append_column(name, table[usual])
     for field in PORTIONS:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.array([[]] * len(table), field.type))
-    return table.select(PORTIONS.names).cast(PORTIONS)
+    table = table.select(PORTIONS.names).cast(PORTIONS)
+    return to_table(_behind_holes(from_table(table))) if is_old else table
+
+
+def _behind_holes(portions: Iterable[Portion]) -> Iterator[Portion]:
+    """Portions that cover only what lies behind the last hole of their source partition."""
+    for of_source in by_source(portions).values():
+        last = covered_ranges(of_source)[-1:]
+        for portion in of_source:
+            yield replace(portion, covered=tuple(each for each in portion.covered if each.start >= last[0].start))
 
 
 def read_portions(root: IndexRoot, version: str, columns: Sequence[str] = PORTIONS.names) -> pa.Table:

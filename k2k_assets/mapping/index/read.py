@@ -92,10 +92,13 @@ class IndexReader:
             return set(self.sources())
         return {SourcePartition(*source) for source in self.manifest.doubtful}
 
-    def reached(self, source: SourcePartition) -> int:
-        """The source offset that the newest mapping record of a source partition in the index has reached; else 0."""
+    def reached(self, source: SourcePartition) -> tuple[Order, int]:
+        """The newest mapping record of a source partition in the index, and the source offset that it has reached.
+
+        `NEVER` and 0 if there is none.
+        """
         portions = self._portions.of(source)
-        return portions[-1].end if portions else 0
+        return (portions[-1].newest, portions[-1].end) if portions else (NEVER, 0)
 
     def partition_map(
         self, source: SourcePartition, start: int = 0, end: int | None = None, with_dropped: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ class FoldedPortion(NamedTuple):
 
 
 def fold_rows(root: IndexRoot, segment: str, rows: pa.Table) -> list[FoldedPortion]:
-    """Folds mapping records into one file of a segment.
+    """Folds mapping records into files of a segment: one for each stretch, because a later one may cut an earlier one.
 
     Args:
         root: Directory of the index.
@@ -41,8 +42,12 @@ def fold_rows(root: IndexRoot, segment: str, rows: pa.Table) -> list[FoldedPorti
         rows: Columns `record_rows.ROWS`, sorted by `folding.SORTED_BY`.
     """
     portions = []
-    with SegmentFile(root, segment) as file:
+    files: dict[int, SegmentFile] = {}
+    with ExitStack() as opened:
         for part in folded(rows):
+            if part.stretch not in files:
+                files[part.stretch] = opened.enter_context(SegmentFile(root, segment))
+            file = files[part.stretch]
             pieces = tuple(file.add(part.source, target, runs) for target, runs in part.runs.items())
             dropped = tuple(file.add(part.source, target, ranges) for target, ranges in part.dropped.items())
             portion = Portion(

@@ -99,11 +99,13 @@ def first_mapped(
     reached: dict[SourcePartition, tuple[Order, int]] = {}
     for records, passed_over in readings:
         for (_, source), placed in records.items():
-            newest, position = reached.get(source) or (index.newest(source), index.reached(source))
-            start, _, after_loss = found.get(source, AS_INDEXED)
+            newest, position = reached.get(source) or index.reached(source)
+            start, after_loss, _ = found.get(source, AS_INDEXED)
             for record in sorted((each.record for each in placed), key=lambda each: (each.generation, each.sequence)):
                 after_loss |= not goes_on(newest, position, Beginning.of(record), source in left)
-                newest, position = Order(record.generation, record.sequence), record.covered_to
+                order = Order(record.generation, record.sequence)
+                if order >= newest:  # else it is late, and an update of the index will begin anew
+                    newest, position = order, record.covered_to
                 start = min(start, record.covered_from)
                 left.discard(source)
             found[source] = MappedFrom(start, after_loss)

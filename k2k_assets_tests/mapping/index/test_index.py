@@ -97,7 +97,8 @@ def test_recopies_late_records_and_merged_segments(
     copy.mapping(topic, (4, 5), [(4, 4, 1)], generation=1)
     index = _update(spark, copy)
     assert _runs(spark, index) == [(topic, 0, 0, 0, 5), (topic, 0, 6, 50, 3), (topic, 1, 0, 0, 2)]
-    assert _covered(spark, index) == [(0, 0, 5), (0, 6, 9), (1, 0, 2)]
+    # What generation 2 has left out may be elsewhere.
+    assert _covered(spark, index) == [(0, 6, 9), (1, 0, 2)]
     assert index.manifest.records_read == 5
 
 

@@ -104,7 +104,9 @@ def goes_on(newest: Order, position: int, beginning: Beginning, is_doubtful: boo
     """Whether what was folded before still holds when records follow it.
 
     Where some are missing in between, because they were lost, or no mappings were written for a time, these may have
-    copied it again, or what comes behind it to another place: only what `surely_goes_on` continues it.
+    copied it again, or what comes behind it to another place. It still holds if the records say that no generation
+    since went back, or elsewhere. That they begin where another generation stood proves nothing, wherever their copies
+    lie: what lies below may have been copied again, and as few of it as there would be markers.
 
     Args:
         newest: Order of the newest record before them.
@@ -112,24 +114,9 @@ def goes_on(newest: Order, position: int, beginning: Beginning, is_doubtful: boo
         beginning: How they begin.
         is_doubtful: Whether records may have been lost, even if they begin where the one before them ends.
     """
-    is_missing = is_doubtful or (beginning.start > position and newest != NEVER)
-    return not is_missing or surely_goes_on(newest, position, beginning)
-
-
-def surely_goes_on(newest: Order, position: int, beginning: Beginning) -> bool:
-    """Whether records continue what was folded before, whatever is missing in between.
-
-    The records say since which generation none began before the place where the one before it had stopped. That they
-    begin where another generation stood proves nothing, wherever their copies lie: what lies below may have been copied
-    again, and as few of it as there would be markers.
-
-    Args:
-        newest: Order of the newest record before what is missing.
-        position: Source offset that it had reached.
-        beginning: How the records begin.
-    """
     generation, forward_since, start = beginning
-    return forward_since <= newest.generation <= generation and start >= position
+    is_missing = is_doubtful or (start > position and newest != NEVER)
+    return not is_missing or (forward_since <= newest.generation <= generation and start >= position)
 
 
 def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropped: bool = False) -> PartitionMapping:

@@ -236,8 +236,19 @@ def _at_least_once_below(slot: SlotPlan, state: PartitionState) -> int | None:
     return state.at_least_once_below if is_noticed else state.next
 
 
-def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason) -> CommitRecord:
-    """Makes the release record of a stopped partition from its newest record: the same position and topic ids."""
+def stopped_record(
+    slot: SlotPlan, newest: CommitRecord, sequence: int, time: int, reason: StopReason, is_newest: bool = True
+) -> CommitRecord:
+    """Makes the release record of a stopped partition from its newest record: the same position and topic ids.
+
+    Args:
+        slot: Names generation and number.
+        newest: The newest record that was read.
+        sequence: Rises with each transaction of the slot.
+        time: Milliseconds since the epoch.
+        reason: Why it is stopped.
+        is_newest: Whether there surely is no newer one: else it may have been copied farther.
+    """
     record = replace(
         newest,
         kind="release",
@@ -248,6 +259,7 @@ def stopped_record(slot: SlotPlan, newest: CommitRecord, sequence: int, time: in
         reason=reason,
         target_end=newest.target_end if slot.one_to_one else None,
         at_least_once_below=_below_where_stopped(newest, reason),
+        forward_since=newest.forward_since if is_newest else slot.generation + 1,
     )
     return record if newest.generation == slot.generation else replace(record, records=0, bytes_=0, runs=0, dropped=0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from k2k_assets.control.assignment_state import Assignments
 from k2k_assets.control.commit_log import CommitLog, now_ms
@@ -110,10 +109,10 @@ class StartCommits:
                 self._transactions.write_note(tp, reason)
                 continue
             # The record keeps the topic ids of the log, so that the next run stops for the same reason.
-            stop = stopped_record(self._plan, record, self._memory.sequence, now_ms(self._clock), reason)
-            if not commit_log.is_newest:
-                stop = replace(stop, forward_since=self._plan.generation + 1)  # it may have been copied farther
-            self._transactions.write_commit_record(stop)
+            now, is_newest = now_ms(self._clock), commit_log.is_newest
+            self._transactions.write_commit_record(
+                stopped_record(self._plan, record, self._memory.sequence, now, reason, is_newest)
+            )
         self._transactions.commit()
         return stopped
 

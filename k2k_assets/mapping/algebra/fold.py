@@ -53,6 +53,11 @@ class Order(NamedTuple):
     generation: int
     sequence: int
 
+    @classmethod
+    def of(cls, record: MappingRecord) -> Order:
+        """The order of a record."""
+        return cls(record.generation, record.sequence)
+
 
 NEVER = Order(-1, -1)
 
@@ -134,8 +139,8 @@ def fold(mapping: PartitionMapping, records: Iterable[MappingRecord], with_dropp
         LateRecord: A record is older than `mapping.newest`.
     """
     added: dict[Target, list[Run]] = {}
-    for record in sorted(records, key=lambda r: (r.generation, r.sequence)):
-        order = Order(record.generation, record.sequence)
+    for record in sorted(records, key=Order.of):
+        order = Order.of(record)
         if order < mapping.newest:
             raise LateRecord(f"{order} after {mapping.newest}")
         if not goes_on(mapping.newest, mapping.position, Beginning.of(record)):

@@ -165,7 +165,7 @@ class InMemoryMapping:
             LateRecord: A record is older than one that was folded before.
             NotInMemory: A record cancels runs that are not in memory.
         """
-        for part in self._parts(sorted(placed, key=lambda each: (each.record.generation, each.record.sequence))):
+        for part in self._parts(sorted(placed, key=lambda each: Order.of(each.record))):
             self._extend(part, mark_every)
 
     def _parts(self, placed: Iterable[Placed]) -> Iterator[list[Placed]]:
@@ -178,7 +178,7 @@ class InMemoryMapping:
                 yield part
                 part = []
             part.append(each)
-            newest, position = Order(record.generation, record.sequence), record.covered_to
+            newest, position = Order.of(record), record.covered_to
         yield part
 
     def _extend(self, placed: Sequence[Placed], mark_every: int) -> None:

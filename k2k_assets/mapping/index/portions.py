@@ -163,7 +163,7 @@ def extended(
         if earlier and portion.oldest < earlier[-1].newest:
             raise LateRecord(f"{portion.source}: {portion.oldest} after {earlier[-1].newest}")
         at = portion.start
-        if earlier and not is_continued(earlier, portion.beginning, portion.source in doubtful):
+        if earlier and not goes_on(earlier[-1].newest, earlier[-1].end, portion.beginning, portion.source in doubtful):
             at -= 1  # so that no run seems to be the last one before the new ones
             earlier = [replace(p, covered=()) for p in earlier]
         left = [kept for p in earlier if (kept := cut(p, at, load))]
@@ -179,17 +179,6 @@ def _with_set_at(portion: Portion, before: Sequence[Portion], left: Sequence[Por
     if portion.start not in set_by_hand(before) or portion.start in (*set_by_hand(left), *portion.set_at):
         return portion
     return replace(portion, set_at=(portion.start, *portion.set_at))
-
-
-def is_continued(portions: Sequence[Portion], beginning: Beginning, is_doubtful: bool) -> bool:
-    """Whether records continue the portions of their source partition (`fold.goes_on`).
-
-    Args:
-        portions: The portions in order, at least one.
-        beginning: How the records begin.
-        is_doubtful: As for `fold.goes_on`.
-    """
-    return goes_on(portions[-1].newest, portions[-1].end, beginning, is_doubtful)
 
 
 def cut(portion: Portion, at: int, load: Load) -> Portion | None:

@@ -101,9 +101,9 @@ def first_mapped(
         for (_, source), placed in records.items():
             newest, position = reached.get(source) or index.reached(source)
             start, after_loss, _ = found.get(source, AS_INDEXED)
-            for record in sorted((each.record for each in placed), key=lambda each: (each.generation, each.sequence)):
+            for record in sorted((each.record for each in placed), key=Order.of):
                 after_loss |= not goes_on(newest, position, Beginning.of(record), source in left)
-                order = Order(record.generation, record.sequence)
+                order = Order.of(record)
                 if order >= newest:  # else it is late, and an update of the index will begin anew
                     newest, position = order, record.covered_to
                 start = min(start, record.covered_from)

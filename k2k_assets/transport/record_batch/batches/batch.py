@@ -173,7 +173,7 @@ def batch_at(content: memoryview, at: int, size: int) -> RecordBatch:
         _ensure_not_old(magic)
         raise Unreadable(f"magic {magic}", base)
     # The library takes no memory view, but an array over one: so nothing is copied.
-    found = google_crc32c.value(np.frombuffer(content[at + _CHECKED_FROM : at + size], np.uint8))
+    found = google_crc32c.value(np.frombuffer(content, np.uint8, size - _CHECKED_FROM, at + _CHECKED_FROM))
     if found != crc:
         raise Unreadable(f"its checksum is {found:#010x}, and {crc:#010x} is written in it", base)
     if attributes & ~_KNOWN_BITS or attributes & CODEC_BITS >= _CODECS:

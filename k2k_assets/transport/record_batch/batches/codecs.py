@@ -37,7 +37,8 @@ def is_read_by_brokers(codec: int, packed: memoryview) -> bool:
     """
     if codec != LZ4:
         return True
-    return packed[:4] == _LZ4_MAGIC and len(packed) > 4 and bool(packed[4] & _LZ4_BLOCKS_ARE_INDEPENDENT)
+    head = bytes(packed[:5])  # views compare slowly
+    return head[:4] == _LZ4_MAGIC and len(head) > 4 and bool(head[4] & _LZ4_BLOCKS_ARE_INDEPENDENT)
 
 
 def decompressed(codec: int, packed: memoryview, largest: int = LARGEST) -> bytes:

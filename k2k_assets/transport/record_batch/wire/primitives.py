@@ -183,6 +183,8 @@ def varint(value: int) -> bytes:
         return bytes((value,))
     if value <= 0x3FFF:
         return bytes((value & 0x7F | 0x80, value >> 7))
+    if value <= 0x1FFFFF:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     packed = bytearray()
     while value > 0x7F:
         packed.append(value & 0x7F | 0x80)

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.wire.primitives import (
     NO_ARRAY,
     NO_TAGS,
@@ -45,6 +44,8 @@ _ALL_REPLICAS = -1
 _CURRENT_LEADER = 0
 
 Piece = bytes | memoryview
+WrittenPartition = tuple[str | bytes, int]
+"""A partition as a request names it: name of the topic, or from version 13 on its id, 16 bytes; and its index."""
 
 
 @lru_cache(maxsize=64)
@@ -53,53 +54,45 @@ def _head(transactional_id: str | None, timeout: float) -> bytes:
 
 
 class StampedBatch(NamedTuple):
-    """A batch as it goes on the wire.
+    """A batch as it goes on the wire: the bytes before its records, and its records."""
 
-    Attributes:
-        topic_id: Its topic's id, 16 bytes.
-        header: The bytes before its records.
-        payload: Its records.
-    """
-
-    topic_id: bytes
     header: bytes
     payload: Piece
 
 
 def produce(
-    version: int, transactional_id: str | None, timeout: float, batches: Mapping[TopicPartition, StampedBatch]
+    transactional_id: str | None, timeout: float, batches: Mapping[WrittenPartition, StampedBatch]
 ) -> tuple[list[Piece], int]:
     """Asks to append batches, one to each partition, on all replicas that are in sync.
 
     Args:
-        version: Of the request.
         transactional_id: Of the transaction; None outside transactions.
         timeout: Seconds that the broker may wait for the other replicas.
         batches: By partition.
 
     Returns:
-        The request in pieces, and its size in bytes.
+        The request in pieces, none of them empty, and its size in bytes.
     """
-    by_topic: dict[str, list[tuple[int, StampedBatch]]] = {}
-    for tp, batch in batches.items():
-        by_topic.setdefault(tp.topic, []).append((tp.partition, batch))
+    by_topic: dict[str | bytes, list[tuple[int, StampedBatch]]] = {}
+    for (topic, partition), batch in batches.items():
+        by_topic.setdefault(topic, []).append((partition, batch))
     pieces: list[Piece] = []
-    packed = bytearray(_head(transactional_id, timeout))
-    packed += varint(len(by_topic) + 1)
     size = 0
+    before = _head(transactional_id, timeout) + varint(len(by_topic) + 1)
     for topic, of_topic in by_topic.items():
-        packed += of_topic[0][1].topic_id if version >= WITH_TOPIC_IDS else text(topic)
-        packed += varint(len(of_topic) + 1)
-        for partition, batch in of_topic:
-            length = len(batch.payload)
-            packed += _INDEX.pack(partition) + varint(len(batch.header) + length + 1) + batch.header
-            pieces += (bytes(packed), batch.payload)
-            size += len(packed) + length
-            packed = bytearray(NO_TAGS)
-        packed += NO_TAGS
-    packed += NO_TAGS
-    pieces.append(bytes(packed))
-    return pieces, size + len(packed)
+        before += (text(topic) if isinstance(topic, str) else topic) + varint(len(of_topic) + 1)
+        for partition, (header, payload) in of_topic:
+            length = len(payload)
+            before += _INDEX.pack(partition) + varint(len(header) + length + 1) + header
+            pieces.append(before)
+            if length:
+                pieces.append(payload)
+            size += len(before) + length
+            before = NO_TAGS
+        before += NO_TAGS
+    before += NO_TAGS
+    pieces.append(before)
+    return pieces, size + len(before)
 
 
 class LeaderInstead(NamedTuple):
@@ -137,10 +130,12 @@ class ProduceAnswer(NamedTuple):
     Attributes:
         throttled: Seconds for which the broker wants to be left alone.
         partitions: What was answered about each partition.
+        has_errors: Whether any of these is an error.
     """
 
     throttled: float
     partitions: list[ProducedPartition]
+    has_errors: bool
 
 
 def read_produce(version: int, answer: memoryview) -> ProduceAnswer:
@@ -169,7 +164,7 @@ def _with_any_outcome(version: int, answer: memoryview) -> ProduceAnswer:
         return ProducedPartition(topic, index, code, base, wrong, words, _leader(reader.tags().get(_CURRENT_LEADER)))
 
     found = reader.of_partitions(version >= WITH_TOPIC_IDS, partition)
-    return ProduceAnswer(reader.throttle_seconds(), found)
+    return ProduceAnswer(reader.throttle_seconds(), found, any(each.error for each in found))
 
 
 def _all_appended(answer: memoryview) -> ProduceAnswer | None:
@@ -187,7 +182,7 @@ def _all_appended(answer: memoryview) -> ProduceAnswer | None:
         if code or rest != _NOTHING_ELSE:
             return None
         found.append(ProducedPartition(topic, index, code, base))
-    return ProduceAnswer(seconds_throttled(throttled), found)
+    return ProduceAnswer(seconds_throttled(throttled), found, has_errors=False)
 
 
 def _leader(tag: memoryview | None) -> LeaderInstead | None:

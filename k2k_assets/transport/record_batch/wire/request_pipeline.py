@@ -18,8 +18,10 @@ _LENGTH = struct.Struct(">i")
 _RECEIVED_AT_ONCE = 64 * 1024
 _PIECES_AT_ONCE = 256
 _SENT_AT_ONCE = 512 * 1024
-# So large a part of the answers that have to come is worth going round for.
-_WORTH_WAKING = 4
+# While more requests than these have no answer, the answers are taken many at once: when most of them have come, and
+# after so many seconds in any case, because a slow broker must not look like a silent one.
+_FEW_EXPECTED = 8
+_LONGEST_LEFT = 0.02
 # So many turns of sending and receiving come before other tasks have theirs.
 _TURNS = 8
 _FOREVER = float("inf")
@@ -31,7 +33,7 @@ class BrokerRequest(NamedTuple):
     Attributes:
         api: The API; a flexible version of it.
         version: Its version.
-        pieces: Its body.
+        pieces: Its body; none of them is empty.
         size: Bytes of the body.
         on_answer: Gets the body of the answer; what it raises ends the pipeline.
         least_answer: Fewer bytes no answer has.
@@ -43,6 +45,15 @@ class BrokerRequest(NamedTuple):
     size: int
     on_answer: Callable[[memoryview], None]
     least_answer: int = 0
+
+
+class _Expected(NamedTuple):
+    """An answer that has to come. Not the request: what is sent is let go while the processor still has it at hand."""
+
+    correlation: int
+    on_answer: Callable[[memoryview], None]
+    least: int
+    since: float
 
 
 class RequestQueue(Protocol):
@@ -77,7 +88,7 @@ class RequestPipeline:
         self.is_used = False
         self._connection, self._requests = connection, requests
         self._unsent: deque[Piece] = deque()
-        self._expected: deque[tuple[int, BrokerRequest, float]] = deque()
+        self._expected: deque[_Expected] = deque()
         self._expected_bytes = 0
         self._received = bytearray()
 
@@ -111,17 +122,20 @@ class RequestPipeline:
             return Wait(0.0)
         self._connection.wake_from(self._worth_waking())
         events = READ | WRITE if self._unsent else READ
+        now = time.monotonic()
         until = self._requests.not_before if self._requests.has_request() else _FOREVER
-        if until <= time.monotonic():
+        if until <= now:
             until = _FOREVER  # the credentials come first, or the socket is full
+        if len(self._expected) > _FEW_EXPECTED:
+            until = min(until, now + _LONGEST_LEFT)
         return Wait(until, self._connection.sock, events, ready=self._may_take)
 
     def _worth_waking(self) -> int:
-        """Bytes of answers that are worth going round for, a power of two."""
-        if len(self._expected) <= 2 * _WORTH_WAKING:
+        """Bytes of answers that are worth going round for, a power of two: the half of what has to come, or more."""
+        if len(self._expected) <= _FEW_EXPECTED:
             return 1
         to_come = max(0, self._expected_bytes - len(self._received))  # what is there does not come once more
-        return 1 << max(0, (to_come // _WORTH_WAKING).bit_length() - 1)
+        return 1 << max(0, to_come.bit_length() - 1)
 
     def _may_take(self) -> bool:
         return not self._unsent and self._is_next_one_due()
@@ -160,9 +174,11 @@ class RequestPipeline:
         self.is_used = True
         correlation, header = self._connection.header(request.api, request.version, request.size)
         size = len(header) + request.size
-        self._expected.append((correlation, request, self._connection.traffic.requested(size)))
+        since = self._connection.traffic.requested(size)
+        self._expected.append(_Expected(correlation, request.on_answer, request.least_answer, since))
         self._expected_bytes += request.least_answer
-        self._unsent += [header, *(piece for piece in request.pieces if len(piece))]
+        self._unsent.append(header)
+        self._unsent += request.pieces
         return size
 
     def _sent(self, count: int) -> None:
@@ -201,13 +217,13 @@ class RequestPipeline:
             end = _LENGTH.size + length
             if len(received) < end:
                 return
-            answer = memoryview(bytes(received[_LENGTH.size : end]))
+            answer = memoryview(received[_LENGTH.size : end])  # of a copy: what is received goes on changing
             del received[:end]
-            correlation, request, sent_at = self._expected[0]
-            self._connection.traffic.answered(end, sent_at)
+            correlation, on_answer, least, since = self._expected[0]
+            self._connection.traffic.answered(end, since)
             try:
-                request.on_answer(body_of(answer, correlation))
+                on_answer(body_of(answer, correlation))
             except ProtocolError as error:
                 raise self._connection.named(error) from None
-            self._expected_bytes -= request.least_answer
+            self._expected_bytes -= least
             self._expected.popleft()  # only now: what an answer that is refused was about stays in doubt

@@ -20,7 +20,6 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from k2k_assets.core.producer_identity import ProducerIdentity
-from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.record_batch.batches.outgoing import stamped
@@ -28,7 +27,12 @@ from k2k_assets.transport.record_batch.errors import ConnectionLost, LoginRefuse
 from k2k_assets.transport.record_batch.wire import produce_messages as messages
 from k2k_assets.transport.record_batch.wire.connection import BrokerConnection
 from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
-from k2k_assets.transport.record_batch.wire.produce_messages import ProduceAnswer, ProducedPartition, StampedBatch
+from k2k_assets.transport.record_batch.wire.produce_messages import (
+    ProduceAnswer,
+    ProducedPartition,
+    StampedBatch,
+    WrittenPartition,
+)
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
@@ -168,23 +172,26 @@ class LeaderWriter:
         transaction, active, size = self._transaction, self._active, 0
         records = 0
         is_transactional = transaction.transactional_id is not None
-        sent: dict[tuple[str | bytes, int], _Sent] = {}
-        batches: dict[TopicPartition, StampedBatch] = {}
+        is_by_id = self._version >= messages.WITH_TOPIC_IDS
+        sent: dict[WrittenPartition, _Sent] = {}
+        batches: dict[WrittenPartition, StampedBatch] = {}
         again: list[TargetPartition] = []
         skipped: list[TargetPartition] = []
         while active and size < _REQUEST_BYTES:
             partition = active.popleft()
-            if partition.tp in batches:  # of another source
+            topic, index = partition.tp
+            written = (partition.topic_id if is_by_id else topic, index)
+            if written in batches:  # of another source
                 skipped.append(partition)
                 continue
             producer_id, epoch = partition.identity or transaction.identity
             queued = partition.ready.popleft()
-            batch = queued.batch
-            header = stamped(batch, producer_id, epoch, partition.sequence, is_transactional)
-            batches[partition.tp] = StampedBatch(partition.topic_id, header, batch.payload)
-            sent[self._name(partition), partition.tp.partition] = _Sent(partition, queued, partition.sequence)
+            batch, sequence = queued.batch, partition.sequence
+            header = stamped(batch, producer_id, epoch, sequence, is_transactional)
+            batches[written] = StampedBatch(header, batch.payload)
+            sent[written] = _Sent(partition, queued, sequence)
             partition.unanswered += 1
-            partition.sequence = partition.sequence + batch.records & _SEQUENCES
+            partition.sequence = sequence + batch.records & _SEQUENCES
             size += batch.size
             records += batch.records
             partition.is_alone = partition.has_to_go_alone()
@@ -196,7 +203,7 @@ class LeaderWriter:
         self.unanswered += 1
         carried = QueueSize(records, size)
         self._settings.traffic.carried(carried)
-        pieces, length = messages.produce(version, transaction.transactional_id, _BROKER_SECONDS, batches)
+        pieces, length = messages.produce(transaction.transactional_id, _BROKER_SECONDS, batches)
         least = len(sent) * _LEAST_ANSWER
 
         def take(answer: memoryview) -> None:
@@ -204,19 +211,16 @@ class LeaderWriter:
 
         return BrokerRequest(PRODUCE, version, pieces, length, take, least)
 
-    def _name(self, partition: TargetPartition) -> str | bytes:
-        return partition.topic_id if self._version >= messages.WITH_TOPIC_IDS else partition.tp.topic
-
-    def _take(self, answer: ProduceAnswer, sent: dict[tuple[str | bytes, int], _Sent], size: QueueSize) -> None:
+    def _take(self, answer: ProduceAnswer, sent: dict[WrittenPartition, _Sent], size: QueueSize) -> None:
         if answer.throttled:
             self.not_before = time.monotonic() + answer.throttled
             self._settings.traffic.throttled(answer.throttled)
         answered = answer.partitions
-        if any(each.error for each in answered):
+        if answer.has_errors:
             # The others' errors only follow from a verdict about a record.
             answered = sorted(answered, key=lambda each: each.error not in REFUSALS)
         for found in answered:
-            asked = sent.pop((found.topic, found.partition), None)
+            asked = sent.pop(found[:2], None)
             if asked is None:
                 raise ProtocolError("an answer about a partition that was not written to")
             if not self._answered(asked, found):
@@ -231,7 +235,7 @@ class LeaderWriter:
         """Takes an answer about a batch; returns whether it was written."""
         partition = sent.partition
         partition.unanswered -= 1
-        is_written = not _was_not_written(partition, found)
+        is_written = found.base_offset >= 0 or not _was_not_taken(partition, found.error)
         if is_written:
             self._appended(sent, found)
         else:
@@ -270,7 +274,6 @@ class LeaderWriter:
             queued.piece.base_offset = base
 
 
-def _was_not_written(partition: TargetPartition, found: ProducedPartition) -> bool:
-    if found.base_offset >= 0:
-        return False
-    return found.error in NOT_TAKEN or (found.error == OUT_OF_ORDER and bool(partition.refused))
+def _was_not_taken(partition: TargetPartition, error: int) -> bool:
+    """Whether a batch that got no offset was not written, and may go again."""
+    return error in NOT_TAKEN or (error == OUT_OF_ORDER and bool(partition.refused))

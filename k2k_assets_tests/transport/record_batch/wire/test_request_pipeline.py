@@ -105,7 +105,7 @@ def _answer_to(request: bytes, body: bytes) -> bytes:
 
 
 def test_requests_go_without_waiting_and_answers_come_in_order_in_any_pieces() -> None:
-    requests = Requests([[b"one", memoryview(b"ONE")], [b""], [b"three"]])
+    requests = Requests([[b"one", memoryview(b"ONE")], [b"2"], [b"three"]])
     with _line(requests) as line:
         line.start()
         frames = [line.received() for _ in range(3)]
@@ -133,6 +133,18 @@ def test_of_many_answers_the_last_one_is_taken_too(at_once: int) -> None:
             line.loop.run(0, lambda: True)
         line.loop.run(SECONDS, lambda: len(requests.answers) == 200)
         assert requests.answers == [b"to %d" % n for n in range(200)]
+
+
+def test_a_slow_brokers_first_answers_are_taken_while_most_are_still_to_come() -> None:
+    """They make room for further requests, and tell that the broker is at work."""
+    requests = Requests([[b"%d" % n] for n in range(200)])
+    with _line(requests, _over_tcp()) as line:
+        line.start()
+        line.loop.run(0, lambda: True)
+        asked = [line.received() for _ in range(200)]
+        line.broker.sendall(b"".join(_answer_to(each, b"done") for each in asked[:3]))
+        line.loop.run(SECONDS, lambda: len(requests.answers) == 3)
+        assert requests.answers == [b"done"] * 3
 
 
 def test_behind_a_large_answer_that_has_come_in_part_the_small_ones_are_taken_too() -> None:

@@ -36,16 +36,20 @@ def test_produce_asks_as_the_schema_says_and_copies_no_records(version: int, lar
     other = uuid.UUID(int=5)
     payload = memoryview(bytes(large))
     batches = {
-        TopicPartition("orders", 3): StampedBatch(ID.bytes, b"head" * 15, payload),
-        TopicPartition("other", 300): StampedBatch(other.bytes, b"HEAD" * 15, b"xyz"),
-        TopicPartition("orders", 0): StampedBatch(ID.bytes, b"last" * 15, memoryview(b"")),
+        ("orders", 3): StampedBatch(b"head" * 15, payload),
+        ("other", 300): StampedBatch(b"HEAD" * 15, b"xyz"),
+        ("orders", 0): StampedBatch(b"last" * 15, memoryview(b"")),
+    }
+    ids = {"orders": ID.bytes, "other": other.bytes}
+    named_batches = {
+        (ids[topic] if version >= 13 else topic, index): batch for (topic, index), batch in batches.items()
     }
 
     def topic(name: str, topic_id: uuid.UUID) -> Any:
         partitions = tuple(
-            schema.PartitionProduceData(index=tp.partition, records=batch.header + bytes(batch.payload))
-            for tp, batch in batches.items()
-            if tp.topic == name
+            schema.PartitionProduceData(index=index, records=batch.header + bytes(batch.payload))
+            for (topic, index), batch in batches.items()
+            if topic == name
         )
         named = {"topic_id": topic_id} if version >= 13 else {"name": name}
         return schema.TopicProduceData(partition_data=partitions, **named)
@@ -54,8 +58,9 @@ def test_produce_asks_as_the_schema_says_and_copies_no_records(version: int, lar
         transactional_id="me", acks=-1, timeout=timedelta(seconds=30),
         topic_data=(topic("orders", ID), topic("other", other)),
     )  # fmt: skip
-    pieces, size = produce_messages.produce(version, "me", 30.0, batches)
+    pieces, size = produce_messages.produce("me", 30.0, named_batches)
     assert b"".join(pieces) == as_sent(asked)
+    assert all(map(len, pieces))
     assert size == sum(map(len, pieces))
     assert any(piece is payload for piece in pieces)
 
@@ -85,6 +90,7 @@ def test_an_answer_to_produce_is_read(version: int) -> None:
     topic = ID.bytes if version >= 13 else "orders"
     instead = LeaderInstead(2, 9) if version >= 10 else None
     assert found.throttled == 2.0
+    assert found.has_errors
     assert found.partitions == [
         ProducedPartition(topic, 3, 0, 77),
         ProducedPartition(topic, 0, 87, -1, ((4, "no key"),), "one of them", instead),
@@ -105,7 +111,7 @@ def test_the_usual_answer_to_produce_is_read_at_once_and_alike(count: int, data:
     topic = schema.TopicProduceResponse(partition_responses=partitions, topic_id=ID)
     sent = as_sent(schema.ProduceResponse(responses=(topic,), throttle_time=timedelta(seconds=2)))
     right = produce_messages.read_produce(13, memoryview(sent))
-    assert right == (2.0, [ProducedPartition(ID.bytes, n, 0, 7 * n) for n in range(count)])
+    assert right == (2.0, [ProducedPartition(ID.bytes, n, 0, 7 * n) for n in range(count)], False)
     at, bits = data.draw(st.integers(0, len(sent) - 1)), data.draw(st.integers(0, 255))
     changed = bytearray(sent)
     changed[at] ^= bits

@@ -30,12 +30,6 @@ HOUR_MS = 3_600_000
 LIMIT = {"freshness": "5 minutes"}
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
-    return tmp_path / "pipelines"
-
-
 def ticked(ticks: Ticks) -> list[dg.AssetCheckEvaluation]:
     """What a tick says of late topics; Dagster is told as the daemon tells it."""
     answer = ticks.tick()

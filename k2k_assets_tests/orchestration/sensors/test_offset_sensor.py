@@ -36,12 +36,6 @@ class GroupTicks(Ticks):
         return self.names.offset_sensor
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
-    return tmp_path / "pipelines"
-
-
 def _seen(pipeline: Pipeline, mappers: dict[str, Presence]) -> GroupObservation:
     return GroupObservation(Discovery(pipeline.name, 0, "s", "t", {}, ("billing",)), True, mappers)
 

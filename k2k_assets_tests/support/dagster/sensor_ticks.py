@@ -7,9 +7,13 @@ from typing import Any
 
 import dagster as dg
 
+from k2k_assets.control.commit_log import CommitLog
+from k2k_assets.coordination.liveness import Presence
 from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.definitions import build_definitions
+from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.observation import Observation
 from k2k_assets.pipeline import Pipeline
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
@@ -70,3 +74,9 @@ def reason(answer: dg.SensorResult | dg.SkipReason) -> str:
     """Why it asked for nothing."""
     assert isinstance(answer, dg.SensorResult)
     return str(answer.skip_reason and answer.skip_reason.skip_message)
+
+
+def seen(pipeline: Pipeline, instances: dict[str, Presence], log: CommitLog | None = None) -> Observation:
+    """What a sensor sees of a topic `a`, of which one record is not copied yet."""
+    found = Discovery(pipeline.name, 0, "source", "target", {})
+    return Observation(found, {"a": [10]}, {"a": [9]}, None, log or CommitLog(), instances)

@@ -293,3 +293,8 @@ def in_generations(records: Iterable[MappingRecord]) -> list[MappingRecord]:
 def unique_root(directory: Path) -> Path:
     """A place for one more index."""
     return directory / uuid.uuid4().hex
+
+
+def appended(count: int, first: int = 0, partition: int = 0) -> list[MappingRecord]:
+    """Records of one offset each; a gap on the target after every one."""
+    return [mapping_record((1, n), (n, n + 1), [(n, 2 * n, 1)], partition, time=n) for n in range(first, first + count)]

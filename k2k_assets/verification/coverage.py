@@ -8,8 +8,8 @@
 ```
 
 Commit records tell where copying began. Ranges that `index.retention` pruned are not missing. If no mapping record was
-ever lost, a missing beginning was copied before mapping was switched on: the index is right, but positions there have
-no answer, so the verdict is doubtful.
+ever lost, a missing beginning was copied while mapping was off, or lies before a time when it was off and after which
+the records went elsewhere: the index is right, but positions there have no answer, so the verdict is doubtful.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def _doubt(
         )
     if beginnings:
         return (
-            f"{plural(len(beginnings), 'partition was', 'partitions were')} copied before mappings were switched on: "
-            f"positions there are unknown. First, {beginnings[0].what}"
+            f"in {plural(len(beginnings), 'partition')} mappings do not answer for what was copied first, because they "
+            f"were off then, or later for a while: positions there are unknown. First, {beginnings[0].what}"
         )
     return None
 

@@ -56,7 +56,7 @@ test-brokers: setup ## The tests of copying, stops and takeovers on brokers of a
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m k2k_assets.sandbox
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" \
 		k2k_assets_tests/control k2k_assets_tests/coordination \
-		$(patsubst %,k2k_assets_tests/replication/%.py,running/test_older_brokers delivery/test_exactly_once delivery/test_at_least_once running/test_loud_stops writers/test_takeover)
+		$(patsubst %,k2k_assets_tests/replication/%.py,running/test_older_brokers delivery/test_exactly_once delivery/test_at_least_once running/test_loud_stops running/test_foreign_writers writers/test_takeover)
 
 test-form: setup ## The tests that copy between real clusters, in the other form of transport (FORM=records)
 	K2K_FORM=$(FORM) $(BIN)/python -m pytest -n 4 --dist loadfile -m "integration and not spark and not storm" $(COPYING)

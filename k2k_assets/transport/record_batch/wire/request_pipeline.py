@@ -21,7 +21,7 @@ _SENT_AT_ONCE = 512 * 1024
 # While more requests than these have no answer, the answers are taken many at once: when most of them have come, and
 # after so many seconds in any case, because a slow broker must not look like a silent one.
 _FEW_EXPECTED = 8
-_LONGEST_LEFT = 0.02
+_LONGEST_LEFT = 0.005
 # So many turns of sending and receiving come before other tasks have theirs.
 _TURNS = 8
 _FOREVER = float("inf")
@@ -106,20 +106,23 @@ class RequestPipeline:
         while True:
             if self._connection.has_to_sign_in and self.is_idle:
                 yield from self._connection.sign_in_if_due()
-            for _ in range(_TURNS):
-                try:
-                    # Receiving comes first: it tells that an idle connection was closed before anything is sent.
-                    moved = self._receive()
-                    moved = self._send() or moved
-                except OSError as error:
-                    raise ConnectionLost(f"{self._connection}: {error}") from None
-                if not moved:
-                    break
-            yield self._wait(moved)
+            try:
+                wait = self._go_on()
+            except OSError as error:
+                raise ConnectionLost(f"{self._connection}: {error}") from None
+            yield wait
 
-    def _wait(self, moved: bool) -> Wait:
-        if moved:
-            return Wait(0.0)
+    def _go_on(self) -> Wait:
+        """Sends and receives what can be for now; returns what is waited for then."""
+        for _ in range(_TURNS):
+            # Receiving comes first: it tells that an idle connection was closed before anything is sent.
+            moved = self._receive()
+            moved = self._send() or moved
+            if not moved:
+                return self._wait()
+        return Wait(0.0)
+
+    def _wait(self) -> Wait:
         self._connection.wake_from(self._worth_waking())
         events = READ | WRITE if self._unsent else READ
         now = time.monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,10 @@ from k2k_assets_tests.support.copies.copying import (
     mapping_records,
     told,
 )
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import Make, make_pipeline
 from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
-
-Make = Callable[..., Pipeline]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ import pytest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
+from k2k_assets_tests.support.copies.pipelines import Make, make_pipeline
 from k2k_assets_tests.support.memory.registry_nodes import no_pauses
 
 __all__ = ["no_pauses"]
 
 Registries = tuple[SandboxRegistry, SandboxRegistry]
-Make = Callable[..., Pipeline]
 
 
 @pytest.fixture

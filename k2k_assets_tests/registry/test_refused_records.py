@@ -14,10 +14,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.pipeline import load_pipeline
 from k2k_assets.registry.framing import PREFIX
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.registry.conftest import Make, Registries
+from k2k_assets_tests.registry.conftest import Registries
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import assert_exact_mappings, copy
-from k2k_assets_tests.support.copies.pipelines import MODES
+from k2k_assets_tests.support.copies.pipelines import MODES, Make
 from k2k_assets_tests.support.copies.schema_records import KINDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

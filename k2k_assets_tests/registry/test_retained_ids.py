@@ -12,9 +12,10 @@ from k2k_assets.registry.framing import PREFIX, id_of, prefix_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.registry import SandboxRegistry
-from k2k_assets_tests.registry.conftest import Make, Registries
+from k2k_assets_tests.registry.conftest import Registries
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import copy
+from k2k_assets_tests.support.copies.pipelines import Make
 from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

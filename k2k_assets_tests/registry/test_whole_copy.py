@@ -16,10 +16,10 @@ from k2k_assets.registry.client import ConfluentRegistry
 from k2k_assets.registry.framing import PREFIX, id_of, prefix_of
 from k2k_assets.registry.schemas import Schema
 from k2k_assets.sandbox import KafkaSandbox
-from k2k_assets_tests.registry.conftest import Make, Registries
+from k2k_assets_tests.registry.conftest import Registries
 from k2k_assets_tests.support.brokers.kafka import ReadRecord, Record, create_topic, produce, read_all, unique
 from k2k_assets_tests.support.copies.copying import Running, assert_exact_mappings, copy, dying_first, told
-from k2k_assets_tests.support.copies.pipelines import of_small_transactions
+from k2k_assets_tests.support.copies.pipelines import Make, of_small_transactions
 from k2k_assets_tests.support.copies.schema_records import KINDS, Kind
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,12 @@ from k2k_assets_tests.support.brokers.groups import commit
 from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
-from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, Make, make_pipeline
 from k2k_assets_tests.verification.world import NOW, World
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 IDS = ClusterIds("source", "target")
-
-Make = Callable[..., Pipeline]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from k2k_assets.mapping.index.manifest import read_manifest
 from k2k_assets.mapping.index.read import IndexReplaced
 from k2k_assets_tests.support.memory.mapping_topic import (
     LocalIndex,
+    appended,
     folded_at_once,
     histories,
     mapping_record,
@@ -32,10 +33,6 @@ from k2k_assets_tests.support.suite.properties import examples
 def index(tmp_path: Path) -> Iterator[StoredIndex]:
     with stored_index(tmp_path) as made:
         yield made
-
-
-def _appended(count: int, first: int = 0) -> list[MappingRecord]:
-    return [mapping_record((1, n), (n, n + 1), [(n, 2 * n, 1)], time=n) for n in range(first, first + count)]
 
 
 @examples(15)
@@ -65,7 +62,7 @@ def test_builds_that_meet_at_any_step_never_mix(
     tmp_path_factory: pytest.TempPathFactory, seed: int, most: int, stays: float
 ) -> None:
     """At each step a reader sees a whole index, of some number of records; at the end it is that of all."""
-    records = [*_appended(3), mapping_record((2, 0), (1, 4), [(1, 50, 3)], time=9), *_recopied(4, 3)]
+    records = [*appended(3), mapping_record((2, 0), (1, 4), [(1, 50, 3)], time=9), *_recopied(4, 3)]
     valid = [folded_at_once(records[:count]) for count in range(len(records) + 1)]
     seen: list[int] = []
 
@@ -108,12 +105,12 @@ def test_a_build_that_is_killed_at_any_step_leaves_a_whole_version(
 ) -> None:
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     added = mapping_record((2, 0), (3, 9), [(3, 50, 6)], time=9)
-    old, new = folded_at_once(_appended(5)), folded_at_once([*_appended(5), added])
+    old, new = folded_at_once(appended(5)), folded_at_once([*appended(5), added])
     outcomes = []
     at = 0
     while True:
         with stored_index(tmp_path / str(at)) as index:
-            index.topic.write(*_appended(5))
+            index.topic.write(*appended(5))
             index.update()
             index.topic.write(added)
             try:
@@ -152,7 +149,7 @@ def test_who_slept_until_its_number_was_forgotten_takes_nothing_from_the_others(
     """It can create the manifest of that number again, and must neither believe in it nor remove by it."""
     monkeypatch.setattr(object_folder, "_NUMBERS_KEPT", 1)
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
-    index.topic.write(*_appended(2))
+    index.topic.write(*appended(2))
     index.update()
     created: list[str] = []
 
@@ -161,18 +158,18 @@ def test_who_slept_until_its_number_was_forgotten_takes_nothing_from_the_others(
             created.append(step)
             with index.machines.on("awake"):
                 for first in range(3, 8):
-                    index.topic.write(*_appended(1, first=first))
+                    index.topic.write(*appended(1, first=first))
                     index.update()
                 assert "00000002.json" not in index.root.names("manifests")
 
-    index.topic.write(*_appended(1, first=2))
+    index.topic.write(*appended(1, first=2))
     with index.machines.on("asleep", sleep):
         manifest = index.update()
     assert created
     assert manifest.records_read == 8
-    assert index.maps() == folded_at_once(_appended(8))
+    assert index.maps() == folded_at_once(appended(8))
     with index.machines.on("elsewhere"):
-        assert index.maps() == folded_at_once(_appended(8)), "all files are there"
+        assert index.maps() == folded_at_once(appended(8)), "all files are there"
 
 
 def test_a_build_whose_files_are_gone_because_others_went_on_begins_again(
@@ -180,7 +177,7 @@ def test_a_build_whose_files_are_gone_because_others_went_on_begins_again(
 ) -> None:
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     for first in range(3):
-        index.topic.write(*_appended(1, first))
+        index.topic.write(*appended(1, first))
         index.update()
     slept: list[str] = []
 
@@ -189,7 +186,7 @@ def test_a_build_whose_files_are_gone_because_others_went_on_begins_again(
             slept.append(step)
             with index.machines.on("awake"):
                 for first in range(3, 7):
-                    index.topic.write(*_appended(1, first))
+                    index.topic.write(*appended(1, first))
                     index.update()
 
     identity = index.update().identity
@@ -203,7 +200,7 @@ def test_each_file_is_fetched_once_and_a_reader_goes_on_with_its_copies(
     index: StoredIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
-    index.topic.write(*_appended(5))
+    index.topic.write(*appended(5))
     index.update()
     requests: list[str] = []
     with index.machines.on("reader", requests.append):
@@ -215,7 +212,7 @@ def test_each_file_is_fetched_once_and_a_reader_goes_on_with_its_copies(
         assert len(files) == len(set(files)) == 2
         with index.machines.on("writer"):
             for first in range(5, 9):
-                index.topic.write(*_appended(1, first))
+                index.topic.write(*appended(1, first))
                 index.update()
         assert reader.partition_map(source) == before
     with index.machines.on("another reader"), pytest.raises(IndexReplaced):
@@ -225,7 +222,7 @@ def test_each_file_is_fetched_once_and_a_reader_goes_on_with_its_copies(
 def test_copies_that_no_version_needs_go_after_an_hour(index: StoredIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MOST_OF_A_TIER", 2)
     for first in range(4):
-        index.topic.write(*_appended(1, first))
+        index.topic.write(*appended(1, first))
         index.update()
     manifest = read_manifest(index.root)
     assert manifest
@@ -239,11 +236,11 @@ def test_copies_that_no_version_needs_go_after_an_hour(index: StoredIndex, monke
         os.utime(path, (time.time() - 4000,) * 2)
     roots.remove_copies(index.root, "segments", kept - {"99999999-at-work"}, manifest.number)
     assert {path.name for path in segments.iterdir()} == kept
-    assert index.maps() == folded_at_once(_appended(4))
+    assert index.maps() == folded_at_once(appended(4))
 
 
 def test_nothing_new_writes_nothing(index: StoredIndex) -> None:
-    index.topic.write(*_appended(3))
+    index.topic.write(*appended(3))
     before = index.update()
     listed = index.root.names()
     assert index.update() == before
@@ -252,27 +249,27 @@ def test_nothing_new_writes_nothing(index: StoredIndex) -> None:
 
 @pytest.mark.parametrize("folder", ["segments", "versions"])
 def test_an_index_of_which_objects_are_gone_is_built_anew(index: StoredIndex, folder: str) -> None:
-    index.topic.write(*_appended(5))
+    index.topic.write(*appended(5))
     number = index.update().number
     for name in index.root.names(folder):
         index.root.remove(f"{folder}/{name}")
-    index.topic.write(*_appended(1, first=5))
+    index.topic.write(*appended(1, first=5))
     with index.machines.on("elsewhere"):
         assert index.update().number > number
-        assert index.maps() == folded_at_once(_appended(6))
+        assert index.maps() == folded_at_once(appended(6))
 
 
 def test_builds_that_always_come_too_late_give_up(index: StoredIndex) -> None:
-    index.topic.write(*_appended(1))
+    index.topic.write(*appended(1))
     index.update()
 
     def overtake(step: str) -> None:
         if step.startswith("before") and "/manifests/" in step:
             with index.machines.on("quicker"):
-                index.topic.write(*_appended(1, len(index.topic.partitions[0])))
+                index.topic.write(*appended(1, len(index.topic.partitions[0])))
                 index.update()
 
-    index.topic.write(*_appended(1, 1))
+    index.topic.write(*appended(1, 1))
     with index.machines.on("slower", overtake), pytest.raises(IndexUnusable, match="by other processes all the time"):
         index.update()
     assert index.update().records_read == len(index.topic.partitions[0])
@@ -280,7 +277,7 @@ def test_builds_that_always_come_too_late_give_up(index: StoredIndex) -> None:
 
 def test_what_is_pruned_goes_from_the_store_two_versions_later(index: StoredIndex) -> None:
     for first in (0, 3):
-        index.topic.write(*_appended(3, first))
+        index.topic.write(*appended(3, first))
         index.update()
     index.retention, index.now = 10, 13
     oldest = read_manifest(index.root)
@@ -289,14 +286,14 @@ def test_what_is_pruned_goes_from_the_store_two_versions_later(index: StoredInde
     (only,) = index.maps().values()
     assert [tuple(covered) for covered in only.covered] == [(3, 6)]
     for first in (6, 7):
-        index.topic.write(*_appended(1, first))
+        index.topic.write(*appended(1, first))
         index.update()
     assert oldest.segments[0].name not in index.left()[1]
     assert index.left() == index.needed()
 
 
 def test_of_two_builds_that_make_one_version_the_slower_goes_on_from_the_other_one(index: StoredIndex) -> None:
-    index.topic.write(*_appended(2))
+    index.topic.write(*appended(2))
     index.update()
     made: list[bytes] = []
 
@@ -304,14 +301,14 @@ def test_of_two_builds_that_make_one_version_the_slower_goes_on_from_the_other_o
         if step.startswith("before") and step.endswith("/00000002.json") and not made:
             made.append(b"")
             with index.machines.on("quicker"):
-                index.topic.write(*_appended(1, 3))
+                index.topic.write(*appended(1, 3))
                 index.update()
                 made[0] = index.root.read("manifests/00000002.json")
 
-    index.topic.write(*_appended(1, 2))
+    index.topic.write(*appended(1, 2))
     with index.machines.on("slower", meet):
         manifest = index.update()
     assert index.root.read("manifests/00000002.json") == made[0], "it stays that of the quicker one"
     assert (manifest.number, manifest.records_read) == (2, 4), "nothing was left to add"
     with index.machines.on("elsewhere"):
-        assert index.maps() == folded_at_once(_appended(4))
+        assert index.maps() == folded_at_once(appended(4))

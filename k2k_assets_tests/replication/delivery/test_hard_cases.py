@@ -44,14 +44,13 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     in_threads,
 )
-from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
+from k2k_assets_tests.support.copies.pipelines import MODES, Make, make_pipeline
 from k2k_assets_tests.support.copies.sources import WrappedSource, wrap_sources
 from k2k_assets_tests.support.suite.storms import in_storms
 
 pytestmark = pytest.mark.integration
 
 FEATURES = {"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"}
-Make = Callable[..., Pipeline]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, unique
-from k2k_assets_tests.support.copies.pipelines import make_pipeline
-
-Make = Callable[..., Pipeline]
+from k2k_assets_tests.support.copies.pipelines import Make, make_pipeline
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.slot import session
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
@@ -32,11 +31,10 @@ from k2k_assets_tests.support.copies.copying import (
     told,
 )
 from k2k_assets_tests.support.copies.interleaving import inside_chunks
+from k2k_assets_tests.support.copies.pipelines import Make
 from k2k_assets_tests.support.copies.steps import WrappedSink
 
 pytestmark = pytest.mark.integration
-
-Make = Callable[..., Pipeline]
 
 
 @pytest.mark.slow

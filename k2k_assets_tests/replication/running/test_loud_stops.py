@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,11 +41,10 @@ from k2k_assets_tests.support.copies.copying import (
     copy,
     told,
 )
+from k2k_assets_tests.support.copies.pipelines import Make
 from k2k_assets_tests.support.suite.storms import MODES
 
 pytestmark = pytest.mark.integration
-
-Make = Callable[..., Pipeline]
 
 
 def distinct(records: list[Any]) -> list[Any]:

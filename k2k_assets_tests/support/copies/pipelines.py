@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import yaml
 from k2k_assets.pipeline import Pipeline, load_pipeline
 from k2k_assets_tests.support.brokers.kafka import unique
 from k2k_assets_tests.support.copies.forms import form_section
+
+Make = Callable[..., Pipeline]
+"""A fixture that makes pipelines, each for the clusters of its test."""
 
 NEVER_TIMED_OUT = {"transaction.timeout.ms": 600_000}
 """Producer settings: far longer than any test may take. What a dead slot left open is aborted by whoever comes after

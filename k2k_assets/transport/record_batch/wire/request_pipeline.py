@@ -134,7 +134,7 @@ class RequestPipeline:
         return Wait(until, self._connection.sock, events, ready=self._may_take)
 
     def _worth_waking(self) -> int:
-        """Bytes of answers that are worth going round for, a power of two: the half of what has to come, or more."""
+        """Bytes of answers that are worth going round for, a power of two: half of the least to come, or more."""
         if len(self._expected) <= _FEW_EXPECTED:
             return 1
         to_come = max(0, self._expected_bytes - len(self._received))  # what is there does not come once more

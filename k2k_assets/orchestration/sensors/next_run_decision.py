@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from k2k_assets.coordination.liveness import LastSign, Presence, last_signs
 from k2k_assets.core.words import plural
+from k2k_assets.orchestration.sensors.asked_reloads import AskedReloads
 from k2k_assets.orchestration.sensors.marks import Marks
 from k2k_assets.orchestration.sensors.sensor_cursor import SensorCursor
 
@@ -116,7 +117,7 @@ class SyncCursor(WatchCursor):
         reported_at: Time of the report, seconds since the epoch.
         reported_last: The last topic of the report.
         log_is_due: Whether the next tick reports the commit log.
-        not_shown: A digest of the discovered topics and groups that the definitions lack; empty if none.
+        reloads: What was done so that the UI shows discovered topics and groups.
     """
 
     version: int = VERSION
@@ -125,7 +126,7 @@ class SyncCursor(WatchCursor):
     reported_at: float = 0.0
     reported_last: str = ""
     log_is_due: bool = False
-    not_shown: str = ""
+    reloads: AskedReloads = AskedReloads()
 
     @field_validator("stopped", "reported")
     @classmethod

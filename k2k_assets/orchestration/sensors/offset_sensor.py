@@ -11,6 +11,7 @@ from k2k_assets.core.clock import SYSTEM_CLOCK, Clock
 from k2k_assets.core.errors import K2KError
 from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.orchestration.runs.report_schedule import group_run_window
+from k2k_assets.orchestration.sensors.asked_reloads import AskedReloads
 from k2k_assets.orchestration.sensors.group_observation import GroupObservation, observe_groups
 from k2k_assets.orchestration.sensors.next_run_decision import MOVING_GROUPS, WatchCursor, decide_sync
 from k2k_assets.orchestration.sensors.replication_sensor import INTERVAL_SECONDS, default_status, staying_run
@@ -25,11 +26,11 @@ class GroupCursor(WatchCursor):
     """The cursor of the sensor.
 
     Attributes:
-        not_shown: A digest of the discovered groups that the definitions lack; empty if none.
+        reloads: What was done so that the UI shows discovered groups.
     """
 
     version: int = VERSION
-    not_shown: str = ""
+    reloads: AskedReloads = AskedReloads()
 
 
 def offset_sync_sensor(
@@ -64,12 +65,12 @@ def offset_sync_sensor(
         heard = before.heard_until(looked, facts.heartbeat_timeout)
         decision = decide_sync(facts, heard, MOVING_GROUPS)
         report_dead(context.instance, decision.dead)
-        not_shown = show_anew(context, names, seen.found, shown_assets(context, names), before.not_shown)
+        reloads = show_anew(context, names, seen.found, shown_assets(context, names), before.reloads, clock.time())
         requests = [_request(pipeline, names, seen, decision.run_key)] if decision.run_key else []
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else decision.reason,
-            cursor=GroupCursor(heard=decision.heard, looked=look[1], not_shown=not_shown).model_dump_json(),
+            cursor=GroupCursor(heard=decision.heard, looked=look[1], reloads=reloads).model_dump_json(),
         )
 
     return sensor

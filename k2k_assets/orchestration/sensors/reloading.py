@@ -2,7 +2,7 @@
 
 Dagster loads a code location when it starts, and when its web server receives a request for it. A variable has the
 server's address. The request comes after the tick, which runs in the code server that the reload replaces. It is tried
-again for some minutes: the first tick often comes before the web server listens.
+again for most of a minute: the first tick often comes before the web server listens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("k2k.dagster")
 # By then the tick has ended and saved its cursor.
 _AFTER_SECONDS = 3.0
 _TIMEOUT_SECONDS = 30.0
-_TRY_SECONDS = 600.0
+_TRY_SECONDS = 50.0  # after a minute a tick asks anew (`shown_assets`)
 _PAUSE_SECONDS = 5.0
 _MUTATION = """
 mutation ($location: String!) {

@@ -134,8 +134,8 @@ def replication_sensor(
                 looks,
                 is_materialized=bool(decision.others),
             )
-        not_shown = show_anew(context, names, seen.found, shown, before.not_shown)
-        cursor = cursor.model_copy(update={"not_shown": not_shown})
+        reloads = show_anew(context, names, seen.found, shown, before.reloads, clock.time())
+        cursor = cursor.model_copy(update={"reloads": reloads})
         asked = _mappings_request(context.instance, pipeline, names, seen, clock, silent)
         requests = [*_sync_request(pipeline, names, seen, decision), *asked]
         return dg.SensorResult(

@@ -7,6 +7,7 @@ import dagster as dg
 from k2k_assets.core.digest import digest
 from k2k_assets.discovery import Discovery
 from k2k_assets.orchestration.names import AssetNames
+from k2k_assets.orchestration.sensors.asked_reloads import AskedReloads
 from k2k_assets.orchestration.sensors.reloading import reload_soon
 
 
@@ -24,24 +25,26 @@ def show_anew(
     names: AssetNames,
     found: Discovery,
     shown: frozenset[dg.AssetKey],
-    not_shown: str,
-) -> str:
-    """Reloads the definitions, once, if they lack discovered topics or groups.
+    before: AskedReloads,
+    now: float,
+) -> AskedReloads:
+    """Reloads the definitions if they lack discovered topics or groups.
 
     Args:
         context: Context of the tick.
         names: The pipeline's names.
         found: The discovery.
         shown: Assets of the loaded definitions.
-        not_shown: The result of the last tick.
+        before: The result of the last tick.
+        now: Seconds since the epoch.
 
     Returns:
-        A digest of what the definitions lack; empty if nothing.
+        What the next tick has to know.
     """
     keys = {names.topic_key(topic) for topic in found.topics}
     keys |= {names.consumer_group_key(group) for group in found.groups}
     new = sorted(key.to_user_string() for key in keys - shown)
-    stands_for = digest("\n".join(new)) if new else ""
-    if new and stands_for != not_shown and context.code_location_origin is not None:
+    reloads = before.after_look(digest("\n".join(new)) if new else "", now)
+    if reloads.asked and reloads != before and context.code_location_origin is not None:
         reload_soon(context.code_location_origin.location_name)
-    return stands_for
+    return reloads

@@ -74,7 +74,7 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     produce(clusters.source_servers, late, [b"a", b"b"])
     produce(clusters.source_servers, orders, [b"more"] * 20)
     dev.await_that(arrived(late, 2), 300, f"2 records of {late}, which has no asset yet")
-    dev.await_that(lambda: {orders, late} <= dev.shown(), 120, "the UI to show the topics that were discovered")
+    dev.await_that(lambda: {orders, late} <= dev.shown(), 300, "the UI to show the topics that were discovered")
     dev.await_that(arrived(orders, 520), 300, f"520 records of {orders}")
     assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
 

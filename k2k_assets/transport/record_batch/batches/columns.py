@@ -57,11 +57,14 @@ class BatchRecords:
 
     def __init__(self, source: TopicPartition, arrived: Sequence[ArrivedBatch]) -> None:
         self.source, self.arrived = source, arrived
-        self._size = sum(len(each.batch.payload) for each in arrived)
+        size = count = 0
+        for batch, offsets in arrived:
+            size += len(batch.payload)
+            count += len(offsets)
+        self._size = size
         first, end = arrived[0].offsets[0], arrived[-1].offsets[-1] + 1
-        is_one_run = end - first == sum(len(each.offsets) for each in arrived)
         self._offsets: Sequence[int] = (
-            range(first, end) if is_one_run else list(chain.from_iterable(each.offsets for each in arrived))
+            range(first, end) if end - first == count else list(chain.from_iterable(each.offsets for each in arrived))
         )
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -9,27 +10,27 @@ from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
-from k2k_assets.transport.errors import SourceStopped
 from k2k_assets.transport.interface import Polled, Position
+from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
 from k2k_assets.transport.record_batch.errors import (
     MOST_REFUSALS,
     ConnectionLost,
     LoginRefused,
-    NotByBatches,
     more_telling,
 )
 from k2k_assets.transport.record_batch.reading.fetching import Fetching
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
-from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text, size_of
+from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text
 from k2k_assets.transport.record_batch.wire.control_messages import Metadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import Address, settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
-from k2k_assets.transport.record_batch.wire.traffic import Traffic
+from k2k_assets.transport.record_batch.wire.traffic import QueueSize, Traffic
 
 _METADATA_SECONDS = 15.0
 _PAUSE = 0.1
+_ROUND_SECONDS = 0.005
 
 
 class BatchSource:
@@ -110,9 +111,15 @@ class BatchSource:
         if not self._is_anything_queued():
             self._loop.run(timeout, self._is_anything_queued)
         polled = self._collected(limit)
-        # Brokers get the next questions before the caller is busy with these answers.
-        self._loop.run(0, lambda: True)
+        if self._is_round_due():
+            # Brokers get the next questions before the caller is busy with these answers.
+            self._loop.run(0, lambda: True)
         return polled
+
+    def _is_round_due(self) -> bool:
+        """Whether brokers may have to hear something: not if much is queued, and they heard just now."""
+        has_little = self._fetching.queued.bytes_ < self._settings.queued // 2
+        return has_little or time.monotonic() - self._loop.went_round > _ROUND_SECONDS
 
     def gather(self, seconds: float) -> None:
         self._loop.run(seconds, lambda: False)
@@ -154,20 +161,23 @@ class BatchSource:
         count = 0
         while partition.queue and count < limit:
             first = partition.queue[0]
-            if isinstance(first, SourceStopped | NotByBatches):
-                if not (taken or polled.chunks or polled.ends):
-                    raise first
-                break
-            partition.queue.popleft()
-            if isinstance(first, SeenEnd):
+            if isinstance(first, ArrivedBatch):  # nearly always
+                taken.append(first)
+                count += len(first.offsets)
+                if polled.ends:
+                    polled.ends.pop(partition.tp, None)
+            elif isinstance(first, SeenEnd):
                 polled.ends[partition.tp] = first.offset
             elif isinstance(first, Position):
                 polled.epochs[partition.tp] = first
+            elif taken or polled.chunks or polled.ends:
+                break
             else:
-                polled.ends.pop(partition.tp, None)
-                taken.append(first)
-                count += len(first.offsets)
+                raise first
+            partition.queue.popleft()
         if taken:
-            self._fetching.queued = self._fetching.queued.minus(size_of(taken))
-            polled.chunks.append(Chunk(partition.tp, BatchRecords(partition.tp, taken)))
+            records = BatchRecords(partition.tp, taken)
+            size = QueueSize(count, records.size() + HEADER * len(taken))
+            self._fetching.queued = self._fetching.queued.minus(size)
+            polled.chunks.append(Chunk(partition.tp, records))
         return count

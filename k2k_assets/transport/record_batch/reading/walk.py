@@ -73,6 +73,7 @@ def walk(content: memoryview, position: int, stable: int, aborted: Sequence[Abor
 
 def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers, most_joined: int) -> None:
     at, end = 0, len(content)
+    none_aborted = aborted.are_none
     while at < end:
         size = size_at(content, at)
         if size is None or at + size > end:
@@ -80,7 +81,9 @@ def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProd
         may_join = most_joined and size < SMALL_LARGEST and not is_compressed_at(content, at)
         if may_join and base_at(content, at) >= found.position:
             try:
-                joined = joined_small(content, at, stable, most_joined, with_transactions=aborted.are_none)
+                joined = joined_small(
+                    content, at, stable, most_joined, with_transactions=none_aborted or aborted.are_none
+                )
             except Unreadable:
                 joined, most_joined = None, 0  # the usual way tells what is wrong
             if joined is not None:
@@ -91,7 +94,7 @@ def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProd
         batch = batch_at(content, at, size)
         at += size
         # All batches count here: an answer may begin inside an aborted transaction, or with its marker.
-        is_aborted = aborted.includes(batch)
+        is_aborted = not none_aborted and aborted.includes(batch)
         if batch.end <= found.position:
             continue
         if batch.base >= stable:

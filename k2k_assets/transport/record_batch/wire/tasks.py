@@ -47,9 +47,13 @@ class Loop:
     Args:
         beside: Loops of the same thread, whose tasks go on while this one runs, and the other way round; it joins them
             until it is closed. None: it is alone.
+
+    Attributes:
+        went_round: When it went round last, monotonic seconds.
     """
 
     def __init__(self, beside: list[Loop] | None = None) -> None:
+        self.went_round = float("-inf")
         self._waiting: dict[Task[object], Wait] = {}
         self._failure: Exception | None = None
         self._all = [] if beside is None else beside
@@ -116,6 +120,7 @@ class Loop:
         polled, by_number = select.poll(), {}
         due: list[tuple[Loop, Task[object]]] = []
         for loop in loops:
+            loop.went_round = now
             for task, wait in loop._waiting.items():
                 if now >= wait.until or (wait.ready is not None and wait.ready()):
                     due.append((loop, task))

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_chunk_writer import BatchChunkWriter
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
 from k2k_assets.transport.record_batch.writing.idempotent_producer import IdempotentProducer
-from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
@@ -80,8 +79,8 @@ class AtLeastOnceBatchSink(BatchChunkWriter):
         self._data.close()
         self._control.close()
 
-    def _queue_batch(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece) -> None:
-        self._data.queue(tp, batch, piece)
+    def _queue_all(self, source: TopicPartition, tp: TopicPartition, batches: Sequence[QueuedBatch]) -> None:
+        self._data.queue_all(source, tp, batches)
 
     def _partition_count(self, topic: str) -> int:
         return self._data.partition_count(topic)

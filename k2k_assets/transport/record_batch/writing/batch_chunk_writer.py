@@ -11,10 +11,9 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.chunk import Chunk, Sent
 from k2k_assets.transport.errors import RetryAtOnce, Undeliverable
 from k2k_assets.transport.interface import Delivery
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.rewriting import outgoing_of
 from k2k_assets.transport.record_batch.writing.partitioner import partition_of
-from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
@@ -35,8 +34,8 @@ class BatchChunkWriter(ABC):
         self._pending: list[PendingChunk] = []
 
     @abstractmethod
-    def _queue_batch(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece) -> None:
-        """Queues a batch."""
+    def _queue_all(self, source: TopicPartition, tp: TopicPartition, batches: Sequence[QueuedBatch]) -> None:
+        """Queues batches of a source partition for a target partition."""
 
     @abstractmethod
     def _partition_count(self, topic: str) -> int:
@@ -68,11 +67,8 @@ class BatchChunkWriter(ABC):
                 self._queue_batches(part, partition, indexes, pending)
 
     def _queue_batches(self, chunk: Chunk, partition: int, indexes: Sequence[int], pending: PendingChunk) -> None:
-        tp, at = TopicPartition(chunk.target_topic, partition), 0
-        for batch in outgoing_of(chunk, self._packing):
-            end = at + batch.records
-            self._queue_batch(tp, batch, pending.piece(partition, indexes[at:end]))
-            at = end
+        tp = TopicPartition(chunk.target_topic, partition)
+        self._queue_all(chunk.source, tp, pending.queued(partition, indexes, outgoing_of(chunk, self._packing)))
 
     def _by_partition(self, chunk: Chunk) -> Iterator[tuple[int, Sequence[int], Chunk]]:
         """The records of each partition, where the producer chooses it: indexes in the chunk, and a chunk of them."""

@@ -11,7 +11,7 @@ the target holds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -20,6 +20,7 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart, Undeliverable
+from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import ConnectionSettings
@@ -27,10 +28,10 @@ from k2k_assets.transport.record_batch.wire.tasks import Loop, pause
 from k2k_assets.transport.record_batch.wire.traffic import NOTHING, QueueSize
 from k2k_assets.transport.record_batch.writing.leader_search import LeaderSearch
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.target_partitions import (
     NOBODY,
-    QueuedBatch,
     TargetPartition,
     TargetTopics,
 )
@@ -41,7 +42,8 @@ WINDOW = 16 * 1024 * 1024
 # Who has had to wait for room goes on when there is some: else it would wait again for each batch.
 _WINDOW_WITH_ROOM = WINDOW * 3 // 4
 # Less than this waits for more, or for the end of the transaction. Records come partition by partition, and a request
-# holds one batch of each: from one partition's records alone would come a request, and an answer, for each batch.
+# holds one batch of each: from one partition's records alone would come a request, and an answer, for each batch. So
+# what one partition has more than the others waits for these, too.
 _SENT_AT_ONCE = 1024 * 1024
 
 
@@ -90,7 +92,7 @@ class BatchProducer(ABC, Generic[K]):
         """
         with self._step():
             if self._outstanding.records:
-                self._send()
+                self._send(self._taken())
                 self._await(self._is_drained)
 
     def acknowledged(self, size: QueueSize) -> None:
@@ -113,17 +115,20 @@ class BatchProducer(ABC, Generic[K]):
         self._queued.clear()
         self._leaders.clear()
 
-    def _queue(self, key: K, queued: QueuedBatch) -> None:
+    def _queue(self, key: K, batches: Sequence[QueuedBatch]) -> None:
+        for portion, size in _portions(batches):
+            self._queue_portion(key, portion, size)
+
+    def _queue_portion(self, key: K, batches: Sequence[QueuedBatch], size: QueueSize) -> None:
         if self._failure is not None:
             raise self._failure
-        size = queued.size
-        self._queued.setdefault(key, []).append(queued)
+        self._queued.setdefault(key, []).extend(batches)
         self._queued_bytes += size.bytes_
         self._outstanding = self._outstanding.plus(size)
         if self._queued_bytes < _SENT_AT_ONCE and self._outstanding.bytes_ <= WINDOW:
             return
         with self._step():
-            self._send()
+            self._send(self._taken_evenly())
             if self._outstanding.bytes_ > WINDOW:
                 self._await(self._has_room)
             else:
@@ -134,9 +139,20 @@ class BatchProducer(ABC, Generic[K]):
         queued, self._queued, self._queued_bytes = self._queued, {}, 0
         return queued
 
+    def _taken_evenly(self) -> dict[K, list[QueuedBatch]]:
+        """As many batches of each as of any other; all that is queued if much would be left."""
+        least = min(map(len, self._queued.values()))
+        left = {key: batches[least:] for key, batches in self._queued.items() if len(batches) > least}
+        left_bytes = sum(HEADER + len(each.batch.payload) for batches in left.values() for each in batches)
+        if left_bytes > min(self._queued_bytes // 2, _SENT_AT_ONCE):
+            return self._taken()
+        taken = {key: batches[:least] for key, batches in self._queued.items()}
+        self._queued, self._queued_bytes = left, left_bytes
+        return taken
+
     @abstractmethod
-    def _send(self) -> None:
-        """Hands what is queued to the leaders."""
+    def _send(self, queued: Mapping[K, Sequence[QueuedBatch]]) -> None:
+        """Hands batches to the leaders."""
 
     def _is_drained(self) -> bool:
         return not self._outstanding.records
@@ -204,6 +220,19 @@ class BatchProducer(ABC, Generic[K]):
         self._failure = failure
         self._loop.stop()
         return failure
+
+
+def _portions(batches: Sequence[QueuedBatch]) -> Iterator[tuple[Sequence[QueuedBatch], QueueSize]]:
+    """Cuts batches where they are enough to be sent, so that each wait for room is for a little."""
+    first = records = bytes_ = 0
+    for end, (batch, _, _) in enumerate(batches, 1):
+        records += batch.records
+        bytes_ += HEADER + len(batch.payload)
+        if bytes_ >= _SENT_AT_ONCE:
+            yield batches[first:end], QueueSize(records, bytes_)
+            first, records, bytes_ = end, 0, 0
+    if first < len(batches):
+        yield batches[first:], QueueSize(records, bytes_)
 
 
 def _trouble(lost: ConnectionLost, settings: ConnectionSettings) -> Exception:

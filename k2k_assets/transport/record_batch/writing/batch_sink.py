@@ -9,11 +9,10 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.foresight import Foresight
 from k2k_assets.transport.interface import SINK_SECONDS, Delivery
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_chunk_writer import BatchChunkWriter
 from k2k_assets.transport.record_batch.writing.batch_control_writer import BatchControlWriter
-from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
 from k2k_assets.transport.record_batch.writing.slot_tactics import SlotTactics
 
@@ -49,8 +48,8 @@ class BatchSink(BatchChunkWriter, BatchControlWriter):
         """Raises none: transactions fence."""
         return {}
 
-    def _queue_batch(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece) -> None:
-        self._producer.queue(tp, batch, piece)
+    def _queue_all(self, source: TopicPartition, tp: TopicPartition, batches: Sequence[QueuedBatch]) -> None:
+        self._producer.queue_all(tp, batches)
 
     def _partition_count(self, topic: str) -> int:
         return self._producer.partition_count(topic)

@@ -19,19 +19,18 @@ Nothing is sent twice under one epoch: if anything is in doubt, the next life be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
-from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.producer_ids import ProducerIds
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
-from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 
 _LAST_EPOCH = 0x7FFF
 
@@ -78,22 +77,22 @@ class IdempotentProducer(BatchProducer[Stream]):
             self._identities |= found
             return found
 
-    def queue(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece) -> None:
-        """Queues a batch; waits while too much is under way.
+    def queue_all(self, source: TopicPartition, tp: TopicPartition, batches: Sequence[QueuedBatch]) -> None:
+        """Queues batches; waits while too much is under way.
 
         Args:
-            tp: Where it goes.
-            batch: The batch.
-            piece: Tells the source partition, and learns where the batch is.
+            source: The source partition.
+            tp: Where they go.
+            batches: The batches.
 
         Raises:
             Undeliverable: The target refused a record.
-            Restart: The target does not take it in time, or anything else is wrong.
+            Restart: The target does not take them in time, or anything else is wrong.
         """
-        self._queue(Stream(piece.chunk.sent.source, tp), QueuedBatch(batch, piece))
+        self._queue(Stream(source, tp), batches)
 
-    def _send(self) -> None:
-        for stream, batches in self._taken().items():
+    def _send(self, queued: Mapping[Stream, Sequence[QueuedBatch]]) -> None:
+        for stream, batches in queued.items():
             partition = self._streams.get(stream) or self._begun(stream)
             self._hand_over(partition, batches)
 

@@ -37,8 +37,9 @@ from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerReques
 from k2k_assets.transport.record_batch.wire.settings import Address, ConnectionSettings
 from k2k_assets.transport.record_batch.wire.tasks import Task, Wait
 from k2k_assets.transport.record_batch.wire.traffic import QueueSize
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.refusals import refusal_of
-from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 from k2k_assets.transport.record_batch.writing.write_errors import (
     NOT_TAKEN,
     OUT_OF_ORDER,
@@ -252,10 +253,11 @@ class LeaderWriter:
 
     def _appended(self, sent: _Sent, found: ProducedPartition) -> None:
         partition, queued, _ = sent
+        batch, part, number = queued
         base = found.base_offset
         if found.error:
-            if found.error in REFUSALS and queued.piece is not None:
-                raise refusal_of(queued.batch, queued.piece, found)
+            if found.error in REFUSALS and part is not None:
+                raise refusal_of(queued, part, found)
             topic = partition.tp.topic
             raise error_of(found.error, f"writing to {partition.tp}", topic, found.words)
         if partition.refused:
@@ -264,14 +266,14 @@ class LeaderWriter:
             raise Restart(
                 f"writing to {partition.tp}: a batch lies at {base}, before the end {partition.end} of another"
             )
-        partition.end = base + queued.batch.records
+        partition.end = base + batch.records
         partition.taken_at = time.monotonic()
         if partition.is_alone:
             partition.is_alone = False
             if partition.ready:
                 self._active.append(partition)
-        if queued.piece is not None:
-            queued.piece.base_offset = base
+        if part is not None:
+            part.bases[number] = base
 
 
 def _was_not_taken(partition: TargetPartition, error: int) -> bool:

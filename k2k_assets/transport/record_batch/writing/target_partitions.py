@@ -6,20 +6,17 @@ import time
 from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.core.words import plural
 from k2k_assets.transport.errors import Restart
-from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.control_messages import TopicMetadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.tasks import Task, pause
-from k2k_assets.transport.record_batch.wire.traffic import QueueSize
-from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.write_errors import NO_LEADER, UNKNOWN_TOPIC, error_of
 
 NOBODY = -1
@@ -31,18 +28,6 @@ _PATIENCE = 5.0
 _FORGOTTEN_SECONDS = 60.0
 _PASSING = frozenset({0, UNKNOWN_TOPIC, NO_LEADER})
 """Brokers that have just started, or do not know a new topic yet, answer like this."""
-
-
-class QueuedBatch(NamedTuple):
-    """A batch, and what learns where it went; None for control records."""
-
-    batch: OutgoingBatch
-    piece: Piece | None
-
-    @property
-    def size(self) -> QueueSize:
-        """How much it adds to what waits."""
-        return QueueSize(self.batch.records, self.batch.size)
 
 
 @dataclass(slots=True, eq=False)

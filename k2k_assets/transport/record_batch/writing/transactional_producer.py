@@ -7,6 +7,7 @@ next producer with the same transactional id aborts what this one has left open.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from k2k_assets.core.deadline import Deadline
@@ -19,9 +20,9 @@ from k2k_assets.transport.record_batch.wire.tasks import Loop
 from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
 from k2k_assets.transport.record_batch.writing.coordinator import TransactionCoordinator
 from k2k_assets.transport.record_batch.writing.ending_time import EndingTime
-from k2k_assets.transport.record_batch.writing.pending_chunk import Piece
+from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import SinkSettings
-from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 from k2k_assets.transport.record_batch.writing.write_errors import CONCURRENT_TRANSACTIONS
 
 ENDING_SECONDS = 0.05
@@ -74,19 +75,22 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
             self.identity = self._loop.complete(self._coordinator.open(Deadline(self._timeout), step))
             self.has_epoch_each = self._coordinator.has_epoch_each
 
-    def queue(self, tp: TopicPartition, batch: OutgoingBatch, piece: Piece | None = None) -> None:
-        """Queues a batch into the open transaction; waits while too much is under way.
+    def queue(self, tp: TopicPartition, batch: OutgoingBatch) -> None:
+        """As `queue_all`, where nobody needs to know where the batch is."""
+        self.queue_all(tp, [QueuedBatch(batch)])
+
+    def queue_all(self, tp: TopicPartition, batches: Sequence[QueuedBatch]) -> None:
+        """Queues batches into the open transaction; waits while too much is under way.
 
         Args:
-            tp: Where it goes.
-            batch: The batch.
-            piece: Learns where it is; None: nobody needs to know.
+            tp: Where they go.
+            batches: The batches.
 
         Raises:
             Undeliverable: The target refused a record.
-            Restart: The target does not take it in time, or anything else is wrong.
+            Restart: The target does not take them in time, or anything else is wrong.
         """
-        self._queue(tp, QueuedBatch(batch, piece))
+        self._queue(tp, batches)
 
     def commit(self) -> None:
         """Commits what was queued since the last commit; nothing is asked of the target if that is nothing.
@@ -123,10 +127,9 @@ class TransactionalProducer(BatchProducer[TopicPartition]):
         super().close()
         self._coordinator.close()
 
-    def _send(self) -> None:
-        """Hands what is queued to the leaders; before that, its partitions join the transaction."""
+    def _send(self, queued: Mapping[TopicPartition, Sequence[QueuedBatch]]) -> None:
+        """Hands batches to the leaders; before that, their partitions join the transaction."""
         deadline = Deadline(self._timeout)
-        queued = self._taken()
         for tp in queued:
             if tp not in self._partitions:
                 self._partitions[tp] = self._loop.complete(self._topics.partition(tp, deadline))

@@ -16,7 +16,7 @@ from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.model_broker.cluster import ModelCluster
 from k2k_assets_tests.support.model_broker.coordinator import State
 from k2k_assets_tests.support.model_broker.copying import NAME, TOPICS, Life, ensure_exact, position_in
-from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults
+from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults, send_early
 from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker
 from k2k_assets_tests.support.suite.properties import examples
 
@@ -36,8 +36,14 @@ class Histories(RuleBasedStateMachine):
 
     life: Life | None = None
 
-    @initialize(version=st.sampled_from([1, 2]), ending=st.integers(0, 3), first_epoch=st.sampled_from([0, 0, 32_763]))
-    def begin(self, version: int, ending: int, first_epoch: int) -> None:
+    @initialize(
+        version=st.sampled_from([1, 2]),
+        ending=st.integers(0, 3),
+        first_epoch=st.sampled_from([0, 0, 32_763]),
+        is_early=st.booleans(),
+    )
+    def begin(self, version: int, ending: int, first_epoch: int, is_early: bool) -> None:
+        self.patched = send_early() if is_early else pytest.MonkeyPatch()
         self.cluster = ModelCluster(TOPICS, first_epoch)
         self.cluster.coordinator.ending = ending
         self.broker = ModelBroker(self.cluster, version).__enter__()
@@ -170,6 +176,7 @@ class Histories(RuleBasedStateMachine):
             for zombie in self.frozen:
                 zombie.close()
             self.broker.__exit__(None, None, None)
+            self.patched.undo()
 
 
 Histories.TestCase.settings = examples(40, stateful_step_count=20)

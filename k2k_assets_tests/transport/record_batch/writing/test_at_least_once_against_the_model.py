@@ -22,7 +22,7 @@ from k2k_assets_tests.support.model_broker.copying_at_least_once import (
     committed_in,
     ensure_at_least_once,
 )
-from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults
+from k2k_assets_tests.support.model_broker.histories import FAILURES, SECONDS, faults, send_early
 from k2k_assets_tests.support.model_broker.server import Fault, ModelBroker, Trouble
 from k2k_assets_tests.support.suite.properties import examples
 
@@ -42,8 +42,9 @@ class Histories(RuleBasedStateMachine):
 
     life: AtLeastOnceLife | None = None
 
-    @initialize(version=st.sampled_from([1, 2]), ending=st.integers(0, 3))
-    def begin(self, version: int = 2, ending: int = 0) -> None:
+    @initialize(version=st.sampled_from([1, 2]), ending=st.integers(0, 3), is_early=st.booleans())
+    def begin(self, version: int = 2, ending: int = 0, is_early: bool = False) -> None:
+        self.patched = send_early() if is_early else pytest.MonkeyPatch()
         self.cluster = ModelCluster(TOPICS)
         self.cluster.coordinator.ending = ending
         self.broker = ModelBroker(self.cluster, version).__enter__()
@@ -182,6 +183,7 @@ class Histories(RuleBasedStateMachine):
             for life in [*self.frozen, *([self.life] if self.life is not None else [])]:
                 life.close()
             self.broker.__exit__(None, None, None)
+            self.patched.undo()
 
 
 Histories.TestCase.settings = examples(40, stateful_step_count=20)

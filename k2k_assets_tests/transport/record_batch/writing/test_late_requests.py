@@ -40,7 +40,7 @@ def _write(producer: IdempotentProducer, target: TopicPartition, source: TopicPa
     for value in values:
         record = (None, b"%d" % value, (), time.time_ns() // 1_000_000)
         sent = Sent(Chunk(source, ListRecords([value]), target.topic, target.partition))
-        producer.queue(target, packed([record]), PendingChunk(sent).piece(target.partition, range(1)))
+        producer.queue_all(source, target, PendingChunk(sent).queued(target.partition, range(1), [packed([record])]))
     producer.flush()
 
 
@@ -92,7 +92,8 @@ def test_nothing_is_taken_behind_a_first_record_that_is_refused(clusters: KafkaS
         for number, size in enumerate((3000, 1, 1, 1)):
             sent = Sent(Chunk(A, ListRecords([number]), topic, 0))
             record = (None, bytes(size), (), time.time_ns() // 1_000_000)
-            producer.queue(TopicPartition(topic, 0), packed([record]), PendingChunk(sent).piece(0, range(1)))
+            queued = PendingChunk(sent).queued(0, range(1), [packed([record])])
+            producer.queue_all(A, TopicPartition(topic, 0), queued)
         with pytest.raises(Undeliverable):
             producer.flush()
     with _producer(clusters.target_servers) as following:  # behind whatever was under way

@@ -23,8 +23,8 @@ from k2k_assets.transport.record_batch.wire.settings import settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task
 from k2k_assets.transport.record_batch.wire.traffic import QueueSize
 from k2k_assets.transport.record_batch.writing.leader_writer import LeaderWriter
-from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, Piece
-from k2k_assets.transport.record_batch.writing.target_partitions import QueuedBatch, TargetPartition
+from k2k_assets.transport.record_batch.writing.pending_chunk import PendingChunk, QueuedBatch
+from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 from k2k_assets_tests.support.brokers.kafka import SECONDS
 from k2k_assets_tests.support.brokers.kafka_frames import Request, read_frame
 from k2k_assets_tests.support.memory.fake_records import ListRecords
@@ -61,20 +61,23 @@ class Writing:
         self.writer = LeaderWriter(("broker", 1), settings_of({"bootstrap.servers": "broker:1"}), self.transaction)
         self.partitions = {tp: TargetPartition(tp, bytes(16), 1) for tp in (A, B)}
 
-    def send(self, tp: TopicPartition, *counts: int, is_control: bool = False) -> list[Piece]:
+    def send(self, tp: TopicPartition, *counts: int, is_control: bool = False) -> list[QueuedBatch]:
         """Queues batches of so many records."""
-        pieces = [_piece(count) for count in counts]
-        queued = [
-            QueuedBatch(_batch(count), None if is_control else piece)
-            for count, piece in zip(counts, pieces, strict=True)
-        ]
+        queued = [QueuedBatch(_batch(count)) if is_control else _queued(count) for count in counts]
         self.writer.send(self.partitions[tp], queued)
-        return pieces
+        return queued
 
 
-def _piece(count: int) -> Piece:
+def _queued(count: int) -> QueuedBatch:
     chunk = Chunk(TopicPartition("from", 0), ListRecords(list(range(100, 100 + count))), "to", 0)
-    return PendingChunk(Sent(chunk)).piece(0, range(count))
+    (queued,) = PendingChunk(Sent(chunk)).queued(0, range(count), [_batch(count)])
+    return queued
+
+
+def _base(queued: QueuedBatch) -> int:
+    """Where a batch is, as far as that is known."""
+    assert queued.part is not None
+    return queued.part.bases[queued.number]
 
 
 def _batch(count: int) -> OutgoingBatch:
@@ -117,11 +120,11 @@ def test_a_request_has_one_batch_of_a_partition_and_sequences_go_on() -> None:
 
 def test_answers_tell_where_batches_are() -> None:
     writing = Writing()
-    pieces = [*writing.send(A, 3, 4), *writing.send(B, 2)]
+    queued = [*writing.send(A, 3, 4), *writing.send(B, 2)]
     first, second = writing.writer.next_request(), writing.writer.next_request()
     first.on_answer(_answer((B, 0, 40), (A, 0, 10)))
     second.on_answer(_answer((A, 0, 13)))
-    assert [piece.base_offset for piece in pieces] == [10, 13, 40]
+    assert [_base(each) for each in queued] == [10, 13, 40]
     assert writing.transaction.acknowledged_bytes == sum(_batch(count).size for count in (3, 4, 2))
 
 
@@ -142,21 +145,21 @@ def test_answers_tell_where_batches_are() -> None:
 )
 def test_an_error_ends_it(error: int, raised: type[Exception], words: str) -> None:
     writing = Writing()
-    (piece,) = writing.send(A, 3)
+    (queued,) = writing.send(A, 3)
     with pytest.raises(raised, match=words):
         writing.writer.next_request().on_answer(_answer((A, error, -1)))
-    assert piece.base_offset == -1
+    assert _base(queued) == -1
     assert writing.transaction.acknowledged_bytes == 0
 
 
 @pytest.mark.parametrize("error", [3, 5, 6, 19, 51, 100])
 def test_what_was_not_written_goes_again_with_all_behind_it(error: int) -> None:
     writing = Writing()
-    pieces = writing.send(A, 3, 4, 5, 6)
+    queued = writing.send(A, 3, 4, 5, 6)
     requests = [writing.writer.next_request() for _ in range(3)]
     requests[0].on_answer(_answer((A, 0, 10)))
     requests[1].on_answer(_answer((A, error, -1)))
-    pieces += writing.send(A, 7)
+    queued += writing.send(A, 7)
     assert not writing.writer.has_request(), "what comes later waits, too"
     assert not writing.transaction.leaderless, "an answer is missing"
     requests[2].on_answer(_answer((A, 45, -1)))
@@ -169,7 +172,7 @@ def test_what_was_not_written_goes_again_with_all_behind_it(error: int) -> None:
     assert [_headers(request) for request in again] == [[(7, 2, 3)], [(7, 2, 7)], [(7, 2, 12)], [(7, 2, 18)]]
     for request, base in zip(again, (13, 17, 22, 28), strict=True):
         request.on_answer(_answer((A, 0, base)))
-    assert [piece.base_offset for piece in pieces] == [10, 13, 17, 22, 28]
+    assert [_base(each) for each in queued] == [10, 13, 17, 22, 28]
     assert partition.sequence == 25
 
 
@@ -350,7 +353,7 @@ def test_sources_that_share_a_partition_come_in_requests_after_another() -> None
     streams = [TargetPartition(A, bytes(16), 1, identity=ProducerIdentity(number, number)) for number in (8, 9)]
     for stream, count in zip(streams, (3, 4), strict=True):
         stream.taken_at = time.monotonic()
-        writing.writer.send(stream, [QueuedBatch(_batch(count), _piece(count))] * 2)
+        writing.writer.send(stream, [_queued(count)] * 2)
     writing.send(B, 2)
     requests = []
     while writing.writer.has_request():

@@ -20,8 +20,9 @@ RECORDS = [(b"key", b"v" * 5000, ((b"name", b"value"),), 1), (None, b"", (), 1),
 @pytest.mark.parametrize(("index", "size"), [(0, 5003), (1, 0), (2, 1)])
 def test_the_size_is_that_of_key_and_value(codec: int, index: int, size: int) -> None:
     sent = Sent(Chunk(TopicPartition("from", 0), ListRecords([100, 101, 102, 103]), "to", 0))
-    piece = PendingChunk(sent).piece(0, range(1, 4))
+    (queued,) = PendingChunk(sent).queued(0, range(1, 4), [packed(RECORDS, codec)])
+    assert queued.part is not None
     answer = ProducedPartition("to", 0, INVALID_RECORD, -1, ((index, "not this one"),))
-    found = refusal_of(packed(RECORDS, codec), piece, answer)
+    found = refusal_of(queued, queued.part, answer)
     assert (found.index, found.size, found.final) == (index + 1, size, True)
     assert found.why.startswith("not this one")

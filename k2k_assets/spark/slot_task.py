@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 _WATCH = "k2k-parent-watch"
 
-# `M_ARENA_MAX` of glibc's malloc.h, and the number of arenas that is enough for a consumer and a producer.
+# Of glibc's malloc.h: `M_ARENA_MAX`, and the number of arenas that is enough for a consumer and a producer;
+# `M_MMAP_THRESHOLD`, and the highest that it takes; `M_TRIM_THRESHOLD`, and more than is read ahead.
 _ARENA_MAX, _ARENAS = -8, 2
+_MMAP_THRESHOLD, _LARGEST_IN_HEAP = -3, 32 * 1024 * 1024
+_TRIM_THRESHOLD, _LEAST_TRIMMED = -1, 64 * 1024 * 1024
 
 RESULT_DDL = "slot int, error string, message string, stopped string, superseded_by string"
 
@@ -122,14 +125,22 @@ def _log_to_stderr() -> None:
 
 
 def keep_memory_together() -> None:
-    """Limits the arenas of glibc's memory allocator for the rest of this process.
+    """Limits the arenas of glibc's memory allocator for the rest of this process, and what it gives back to the system.
 
     By default each thread of a client gets an arena of its own, up to eight for each core. Every run has new clients,
     whose threads do not use the free memory in the arenas of earlier threads: so a worker that runs many slots would
-    grow to several times of what it needs. Other C libraries have no arenas.
+    grow to several times of what it needs. And what is read comes a megabyte or more at a time: by default such memory
+    is given back when it is free, and the next megabyte costs a page fault for each of its pages. Other C libraries
+    have neither.
     """
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
+        libc = ctypes.CDLL(None)
+        for option, value in (
+            (_ARENA_MAX, _ARENAS),
+            (_MMAP_THRESHOLD, _LARGEST_IN_HEAP),
+            (_TRIM_THRESHOLD, _LEAST_TRIMMED),
+        ):
+            libc.mallopt(option, value)
 
 
 def end_with_parent() -> None:

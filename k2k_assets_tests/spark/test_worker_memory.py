@@ -1,4 +1,4 @@
-"""A reused worker needs no more memory than a new one."""
+"""A reused worker needs no more memory than a new one, and gets what it reads into from itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.processes
 
 # Sixteen threads that hold memory at the same time, as the clients' threads do; prints how many arenas there are then.
-_SCRIPT = """
+_THREADS = """
 import ctypes, re, sys, tempfile, threading
 from k2k_assets.spark.slot_task import keep_memory_together
 
@@ -46,11 +46,35 @@ end.set()
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no arenas")
 def test_threads_share_two_arenas() -> None:
-    def arenas(how: str) -> int:
-        said = subprocess.run(
-            [sys.executable, "-c", _SCRIPT, how], capture_output=True, text=True, timeout=60, check=True
-        )
-        return int(said.stdout)
+    assert _number(_THREADS, "limited") <= 2
+    assert _number(_THREADS, "unlimited") > 4, "each thread had one of its own"
 
-    assert arenas("limited") <= 2
-    assert arenas("unlimited") > 4, "each thread had one of its own"
+
+# Sixteen times a megabyte is read and let go, ten times over; prints the page faults behind the first time.
+_READS = """
+import resource, sys
+from k2k_assets.spark.slot_task import keep_memory_together
+
+if sys.argv[1] == "kept":
+    keep_memory_together()
+
+def read():
+    held = [b"x" * (1_000_000 + n) for n in range(16)]
+
+read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    read()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such thresholds")
+def test_what_is_read_next_costs_no_page_faults() -> None:
+    assert _number(_READS, "kept") < 500
+    assert _number(_READS, "given back") > 5000, "each time anew"
+
+
+def _number(script: str, how: str) -> int:
+    said = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, timeout=60, check=True)
+    return int(said.stdout)

@@ -167,7 +167,7 @@ class Reader:
 
 def seconds_throttled(milliseconds: int) -> float:
     """For how long the broker wants to be left alone; it is left alone for a minute at most."""
-    return min(max(0, milliseconds) / 1000, _LONGEST_THROTTLE)
+    return min(milliseconds / 1000, _LONGEST_THROTTLE) if milliseconds > 0 else 0.0
 
 
 def _decoded(found: memoryview) -> str:

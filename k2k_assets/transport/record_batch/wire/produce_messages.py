@@ -46,6 +46,8 @@ _CURRENT_LEADER = 0
 Piece = bytes | memoryview
 WrittenPartition = tuple[str | bytes, int]
 """A partition as a request names it: name of the topic, or from version 13 on its id, 16 bytes; and its index."""
+WrittenBatch = tuple[int, bytes, Piece]
+"""A batch as it goes on the wire: index of its partition, the bytes before its records, and its records."""
 
 
 @lru_cache(maxsize=64)
@@ -53,35 +55,25 @@ def _head(transactional_id: str | None, timeout: float) -> bytes:
     return optional_text(transactional_id) + _HEAD.pack(_ALL_REPLICAS, int(timeout * 1000))
 
 
-class StampedBatch(NamedTuple):
-    """A batch as it goes on the wire: the bytes before its records, and its records."""
-
-    header: bytes
-    payload: Piece
-
-
 def produce(
-    transactional_id: str | None, timeout: float, batches: Mapping[WrittenPartition, StampedBatch]
+    transactional_id: str | None, timeout: float, batches: Mapping[str | bytes, Sequence[WrittenBatch]]
 ) -> tuple[list[Piece], int]:
     """Asks to append batches, one to each partition, on all replicas that are in sync.
 
     Args:
         transactional_id: Of the transaction; None outside transactions.
         timeout: Seconds that the broker may wait for the other replicas.
-        batches: By partition.
+        batches: By topic, as `WrittenPartition` names it.
 
     Returns:
         The request in pieces, none of them empty, and its size in bytes.
     """
-    by_topic: dict[str | bytes, list[tuple[int, StampedBatch]]] = {}
-    for (topic, partition), batch in batches.items():
-        by_topic.setdefault(topic, []).append((partition, batch))
     pieces: list[Piece] = []
     size = 0
-    before = _head(transactional_id, timeout) + varint(len(by_topic) + 1)
-    for topic, of_topic in by_topic.items():
+    before = _head(transactional_id, timeout) + varint(len(batches) + 1)
+    for topic, of_topic in batches.items():
         before += (text(topic) if isinstance(topic, str) else topic) + varint(len(of_topic) + 1)
-        for partition, (header, payload) in of_topic:
+        for partition, header, payload in of_topic:
             length = len(payload)
             before += _INDEX.pack(partition) + varint(len(header) + length + 1) + header
             pieces.append(before)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.core.words import plural
@@ -30,7 +30,7 @@ from k2k_assets.transport.record_batch.wire.control_messages import PRODUCE
 from k2k_assets.transport.record_batch.wire.produce_messages import (
     ProduceAnswer,
     ProducedPartition,
-    StampedBatch,
+    WrittenBatch,
     WrittenPartition,
 )
 from k2k_assets.transport.record_batch.wire.request_pipeline import BrokerRequest, RequestPipeline
@@ -79,10 +79,8 @@ class Transaction(Protocol):
         ...
 
 
-class _Sent(NamedTuple):
-    partition: TargetPartition
-    queued: QueuedBatch
-    sequence: int
+_Sent = tuple[TargetPartition, QueuedBatch, int]
+"""Where a batch was sent, the batch, and the sequence of its first record."""
 
 
 class LeaderWriter:
@@ -175,22 +173,23 @@ class LeaderWriter:
         is_transactional = transaction.transactional_id is not None
         is_by_id = self._version >= messages.WITH_TOPIC_IDS
         sent: dict[WrittenPartition, _Sent] = {}
-        batches: dict[WrittenPartition, StampedBatch] = {}
+        batches: dict[str | bytes, list[WrittenBatch]] = {}
         again: list[TargetPartition] = []
         skipped: list[TargetPartition] = []
         while active and size < _REQUEST_BYTES:
             partition = active.popleft()
             topic, index = partition.tp
-            written = (partition.topic_id if is_by_id else topic, index)
-            if written in batches:  # of another source
+            name = partition.topic_id if is_by_id else topic
+            written = name, index
+            if written in sent:  # of another source
                 skipped.append(partition)
                 continue
             producer_id, epoch = partition.identity or transaction.identity
             queued = partition.ready.popleft()
             batch, sequence = queued.batch, partition.sequence
             header = stamped(batch, producer_id, epoch, sequence, is_transactional)
-            batches[written] = StampedBatch(header, batch.payload)
-            sent[written] = _Sent(partition, queued, sequence)
+            batches.setdefault(name, []).append((index, header, batch.payload))
+            sent[written] = partition, queued, sequence
             partition.unanswered += 1
             partition.sequence = sequence + batch.records & _SEQUENCES
             size += batch.size
@@ -225,7 +224,8 @@ class LeaderWriter:
             if asked is None:
                 raise ProtocolError("an answer about a partition that was not written to")
             if not self._answered(asked, found):
-                size = size.minus(asked.queued.size)
+                _, queued, _ = asked
+                size = size.minus(queued.size)
         if sent:
             raise ProtocolError(f"no answer about {plural(len(sent), 'partition')} written to")
         self.unanswered -= 1
@@ -234,17 +234,17 @@ class LeaderWriter:
 
     def _answered(self, sent: _Sent, found: ProducedPartition) -> bool:
         """Takes an answer about a batch; returns whether it was written."""
-        partition = sent.partition
+        partition, queued, sequence = sent
         partition.unanswered -= 1
         is_written = found.base_offset >= 0 or not _was_not_taken(partition, found.error)
         if is_written:
             self._appended(sent, found)
         else:
             if not partition.refused:
-                partition.refused_from, partition.error = sent.sequence, found.error
+                partition.refused_from, partition.error = sequence, found.error
                 with suppress(ValueError):
                     self._active.remove(partition)
-            partition.refused.append(sent.queued)
+            partition.refused.append(queued)
             self._settings.traffic.retries += 1
         if partition.refused and not partition.unanswered:
             partition.take_back()

@@ -17,7 +17,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.record_batch.errors import ProtocolError
 from k2k_assets.transport.record_batch.wire import control_messages, produce_messages
 from k2k_assets.transport.record_batch.wire import transaction_messages as messages
-from k2k_assets.transport.record_batch.wire.produce_messages import LeaderInstead, ProducedPartition, StampedBatch
+from k2k_assets.transport.record_batch.wire.produce_messages import LeaderInstead, ProducedPartition, WrittenBatch
 from k2k_assets.transport.record_batch.wire.transaction_messages import FoundCoordinator
 from k2k_assets_tests.support.brokers.kio_messages import packed as as_sent
 from k2k_assets_tests.support.brokers.kio_messages import schema_of
@@ -35,21 +35,17 @@ def test_produce_asks_as_the_schema_says_and_copies_no_records(version: int, lar
     schema = schema_of("produce", version, "request")
     other = uuid.UUID(int=5)
     payload = memoryview(bytes(large))
-    batches = {
-        ("orders", 3): StampedBatch(b"head" * 15, payload),
-        ("other", 300): StampedBatch(b"HEAD" * 15, b"xyz"),
-        ("orders", 0): StampedBatch(b"last" * 15, memoryview(b"")),
+    batches: dict[str, list[WrittenBatch]] = {
+        "orders": [(3, b"head" * 15, payload), (0, b"last" * 15, memoryview(b""))],
+        "other": [(300, b"HEAD" * 15, b"xyz")],
     }
     ids = {"orders": ID.bytes, "other": other.bytes}
-    named_batches = {
-        (ids[topic] if version >= 13 else topic, index): batch for (topic, index), batch in batches.items()
-    }
+    named_batches = {(ids[topic] if version >= 13 else topic): of_topic for topic, of_topic in batches.items()}
 
     def topic(name: str, topic_id: uuid.UUID) -> Any:
         partitions = tuple(
-            schema.PartitionProduceData(index=index, records=batch.header + bytes(batch.payload))
-            for (topic, index), batch in batches.items()
-            if topic == name
+            schema.PartitionProduceData(index=index, records=header + bytes(records))
+            for index, header, records in batches[name]
         )
         named = {"topic_id": topic_id} if version >= 13 else {"name": name}
         return schema.TopicProduceData(partition_data=partitions, **named)

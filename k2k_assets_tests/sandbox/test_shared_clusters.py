@@ -6,6 +6,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -14,6 +17,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity, is_free
 from k2k_assets_tests.support.brokers import kafka
+from k2k_assets_tests.support.brokers import shared_clusters as shared
 from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, delete_topic, topics, unique
 from k2k_assets_tests.support.brokers.shared_clusters import SharedBroker, shared_clusters
 from k2k_assets_tests.support.suite.order import with_own_clusters
@@ -56,6 +60,29 @@ def test_a_broker_that_dies_is_started_again_and_told(tmp_path: Path) -> None:
     wait_until(lambda: topic in topics(found.source_servers), 3 * SECONDS, "the broker")
     with pytest.warns(UserWarning, match="'source', process None, does not answer"):
         clusters.__exit__(None, None, None)
+
+
+def test_a_broker_that_answers_another_client_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may go silent for good; a broker that is killed for that ends the tests of all processes."""
+    addresses = shared._addresses(tmp_path)
+    addresses.touch()
+    asked: list[float] = []
+
+    def answers(_: object, seconds: float = shared._LOOK_SECONDS) -> bool:
+        asked.append(seconds)
+        if len(asked) == 8:
+            addresses.unlink()
+        return seconds == shared._PATIENT_SECONDS
+
+    monkeypatch.setattr(shared, "_answers", answers)
+    monkeypatch.setattr(shared, "_SILENT_SECONDS", -1.0)
+    monkeypatch.setattr(shared, "_LOOK_SECONDS", 0.0)
+    source, target = (
+        Mock(servers="s:9092", is_running=lambda: True, restart=lambda kill: pytest.fail("killed")) for _ in range(2)
+    )
+    clusters: Any = SimpleNamespace(source=source, target=target)
+    shared._watch(clusters, tmp_path)
+    assert asked.count(shared._PATIENT_SECONDS) == 4, "each time that it seems silent"
 
 
 def _is_program_of(process: psutil.Process, broker: Broker) -> bool:

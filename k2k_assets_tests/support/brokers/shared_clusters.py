@@ -28,10 +28,19 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import Broker, KafkaSandbox
 from k2k_assets.sandbox.broker_settings import BrokerIdentity
 from k2k_assets_tests.support.brokers.groups import commit
-from k2k_assets_tests.support.brokers.kafka import admin, create_topic, delete_topic, produce, refusal, share, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    admin,
+    create_topic,
+    delete_topic,
+    produce,
+    refusal,
+    renew_admin,
+    share,
+    unique,
+)
 
 _SECONDS = 120.0
-_LOOK_SECONDS, _SILENT_SECONDS = 5.0, 60.0
+_LOOK_SECONDS, _PATIENT_SECONDS, _SILENT_SECONDS = 5.0, 30.0, 60.0
 _ROOT = Path(__file__).parents[3]
 # Not the sandbox's two threads, because one that waits for a disk would delay everything.
 _SETTINGS = {"num.io.threads": "4"}
@@ -119,17 +128,25 @@ def _watch(clusters: KafkaSandbox, folder: Path) -> None:
         for broker in heard:
             if _answers(broker):
                 heard[broker] = time.monotonic()
-            elif not broker.is_running() or time.monotonic() - heard[broker] > _SILENT_SECONDS:
+            elif not broker.is_running() or (
+                time.monotonic() - heard[broker] > _SILENT_SECONDS and not _answers_another_client(broker)
+            ):
                 _tell(broker)
                 broker.restart(kill=True)
                 heard[broker] = time.monotonic()
         time.sleep(_LOOK_SECONDS)
 
 
-def _answers(broker: Broker) -> bool:
+def _answers(broker: Broker, seconds: float = _LOOK_SECONDS) -> bool:
     with suppress(KafkaException):
-        return broker.is_running() and bool(admin(broker.servers).list_topics(timeout=_LOOK_SECONDS).brokers)
+        return broker.is_running() and bool(admin(broker.servers).list_topics(timeout=seconds).brokers)
     return False
+
+
+def _answers_another_client(broker: Broker) -> bool:
+    """Whether it answers a new client, with patience: the old one may be at fault, or the machine slow."""
+    renew_admin(broker.servers)
+    return _answers(broker, _PATIENT_SECONDS)
 
 
 def _tell(broker: Broker) -> None:

@@ -81,9 +81,7 @@ def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProd
         may_join = most_joined and size < SMALL_LARGEST and not is_compressed_at(content, at)
         if may_join and base_at(content, at) >= found.position:
             try:
-                joined = joined_small(
-                    content, at, stable, most_joined, with_transactions=none_aborted or aborted.are_none
-                )
+                joined = joined_small(content, at, stable, most_joined, with_transactions=aborted.are_none)
             except Unreadable:
                 joined, most_joined = None, 0  # the usual way tells what is wrong
             if joined is not None:

@@ -13,6 +13,7 @@ from k2k_assets.control.assignment_records import settings_key, settings_value
 from k2k_assets.control.assignment_writing import write_record
 from k2k_assets.control.copy_settings import CopySettings
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.verification.content import check
 from k2k_assets.verification.verdict import Judgement, Verdict
 from k2k_assets_tests.support.brokers.batches import PackedRecord, pack_batch
 from k2k_assets_tests.support.brokers.kafka import add_partitions, create_topic, produce, set_config, unique
@@ -27,6 +28,12 @@ GZIP = 1
 HEADERS = ((b"a", b"1"), (b"b", b"2"))
 GOOD = [PackedRecord(0, b"k%d" % n, b"value %d" % n, HEADERS, n // 10) for n in range(COUNT)]
 Run = tuple[int, int, int]
+
+
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not proven in time is left to records: on a busy machine too much would be."""
+    monkeypatch.setattr(check, "SECONDS", 300.0)
 
 
 def _write(servers: str, topic: str, partition: int, records: Sequence[PackedRecord], size: int, codec: int) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 _FIRST_PAUSE = 60.0
 _LONGEST_PAUSE = 3600.0
+_MOST_DOUBLINGS = 6  # an hour is reached by then, and many more would be no number any more
 
 
 class AskedReloads(BaseModel):
@@ -38,7 +39,7 @@ class AskedReloads(BaseModel):
             return AskedReloads()
         if lacking != self.lacking:
             return AskedReloads(lacking=lacking, asked=1, asked_at=now)
-        pause = min(_FIRST_PAUSE * 2.0 ** (self.asked - 1), _LONGEST_PAUSE)
+        pause = min(_FIRST_PAUSE * 2.0 ** min(self.asked - 1, _MOST_DOUBLINGS), _LONGEST_PAUSE)
         if 0.0 <= now - self.asked_at < pause:
             return self
         return AskedReloads(lacking=lacking, asked=self.asked + 1, asked_at=now)

@@ -30,3 +30,9 @@ def test_nothing_is_asked_for_where_nothing_is_lacking() -> None:
 def test_a_clock_that_was_set_back_delays_nothing() -> None:
     reloads = AskedReloads(lacking="one", asked=9, asked_at=5000.0)
     assert reloads.after_look("one", 4000.0).asked_at == 4000.0
+
+
+def test_what_is_never_shown_is_asked_for_each_hour_for_ever() -> None:
+    reloads = AskedReloads(lacking="one", asked=5000, asked_at=1.0)
+    assert reloads.after_look("one", 3600.0) == reloads
+    assert reloads.after_look("one", 3601.0).asked == 5001

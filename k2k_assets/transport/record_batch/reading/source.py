@@ -11,7 +11,6 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka import clients
 from k2k_assets.transport.chunk import Chunk
 from k2k_assets.transport.interface import Polled, Position
-from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.batches.columns import ArrivedBatch, BatchRecords
 from k2k_assets.transport.record_batch.errors import (
     MOST_REFUSALS,
@@ -21,12 +20,12 @@ from k2k_assets.transport.record_batch.errors import (
 )
 from k2k_assets.transport.record_batch.reading.fetching import Fetching
 from k2k_assets.transport.record_batch.reading.leadership import learn_leaders
-from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text
+from k2k_assets.transport.record_batch.reading.partitions import ReadPartition, SeenEnd, id_text, size_of
 from k2k_assets.transport.record_batch.wire.control_messages import Metadata
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import Address, settings_of
 from k2k_assets.transport.record_batch.wire.tasks import Loop, Task, pause
-from k2k_assets.transport.record_batch.wire.traffic import QueueSize, Traffic
+from k2k_assets.transport.record_batch.wire.traffic import Traffic
 
 _METADATA_SECONDS = 15.0
 _PAUSE = 0.1
@@ -176,8 +175,6 @@ class BatchSource:
                 raise first
             partition.queue.popleft()
         if taken:
-            records = BatchRecords(partition.tp, taken)
-            size = QueueSize(count, records.size() + HEADER * len(taken))
-            self._fetching.queued = self._fetching.queued.minus(size)
-            polled.chunks.append(Chunk(partition.tp, records))
+            self._fetching.queued = self._fetching.queued.minus(size_of(taken))
+            polled.chunks.append(Chunk(partition.tp, BatchRecords(partition.tp, taken)))
         return count

@@ -73,7 +73,6 @@ def walk(content: memoryview, position: int, stable: int, aborted: Sequence[Abor
 
 def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProducers, most_joined: int) -> None:
     at, end = 0, len(content)
-    none_aborted = aborted.are_none
     while at < end:
         size = size_at(content, at)
         if size is None or at + size > end:
@@ -92,7 +91,7 @@ def _walk(content: memoryview, found: Walked, stable: int, aborted: _AbortedProd
         batch = batch_at(content, at, size)
         at += size
         # All batches count here: an answer may begin inside an aborted transaction, or with its marker.
-        is_aborted = not none_aborted and aborted.includes(batch)
+        is_aborted = aborted.includes(batch)
         if batch.end <= found.position:
             continue
         if batch.base >= stable:

@@ -20,7 +20,6 @@ from k2k_assets.core.errors import K2KError
 from k2k_assets.core.producer_identity import ProducerIdentity
 from k2k_assets.kafka import clients
 from k2k_assets.transport.errors import Restart, Undeliverable
-from k2k_assets.transport.record_batch.batches.batch import HEADER
 from k2k_assets.transport.record_batch.errors import ConnectionLost
 from k2k_assets.transport.record_batch.wire.metadata_client import MetadataClient
 from k2k_assets.transport.record_batch.wire.settings import ConnectionSettings
@@ -143,7 +142,7 @@ class BatchProducer(ABC, Generic[K]):
         """As many batches of each as of any other; all that is queued if much would be left."""
         least = min(map(len, self._queued.values()))
         left = {key: batches[least:] for key, batches in self._queued.items() if len(batches) > least}
-        left_bytes = sum(HEADER + len(each.batch.payload) for batches in left.values() for each in batches)
+        left_bytes = sum(each.batch.size for batches in left.values() for each in batches)
         if left_bytes > min(self._queued_bytes // 2, _SENT_AT_ONCE):
             return self._taken()
         taken = {key: batches[:least] for key, batches in self._queued.items()}
@@ -227,7 +226,7 @@ def _portions(batches: Sequence[QueuedBatch]) -> Iterator[tuple[Sequence[QueuedB
     first = records = bytes_ = 0
     for end, (batch, _, _) in enumerate(batches, 1):
         records += batch.records
-        bytes_ += HEADER + len(batch.payload)
+        bytes_ += batch.size
         if bytes_ >= _SENT_AT_ONCE:
             yield batches[first:end], QueueSize(records, bytes_)
             first, records, bytes_ = end, 0, 0

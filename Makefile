@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 # Of `make storm`: how long faults strike, and how is copied meanwhile.
 SECONDS ?= 300
 MODE ?= exactly-once
+# Of `make test-slow`: the time, in seconds since 1970, after which it begins no test; none: it begins all.
+UNTIL ?=
 # Of `make test-brokers`: the version of the brokers.
 KAFKA ?= 3.9.2
 # Of `make test-form` and `make storm`: the form of transport that `make test` does not use, and the tests that copy.
@@ -24,7 +26,7 @@ STAMP := $(VENV)/.set-up
 # Modules are compiled once, not by each of the many processes that demo and tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo dev check test test-all test-brokers test-form ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
+.PHONY: help setup demo dev check test test-slow test-all test-brokers test-form ui-test alerts-test screenshots storm bench bench-offsets lint style types docs dist lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +51,10 @@ check: style ## Check style and types, and run the tests that need neither clust
 test: setup ## Run the test suite, on real clusters
 	K2K_EXAMPLES=0.25 $(BIN)/python -m pytest -n 6 --dist loadfile -m "not slow and not storm and not ui and not prometheus"
 
-test-all: setup ## The same with the slow tests: whole programs, Dagster's daemon, clusters with ACLs; what CI runs
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+test-slow: setup ## Run the slow tests: whole programs, Dagster's daemon, clusters with ACLs (UNTIL=... begins none later)
+	K2K_UNTIL=$(UNTIL) $(BIN)/python -m pytest -n 4 --dist loadfile -m "slow and not storm and not ui and not prometheus"
+
+test-all: test test-slow ## Both
 
 test-brokers: setup ## The tests of copying, stops and takeovers on brokers of another Kafka (KAFKA=3.9.2)
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m k2k_assets.sandbox

@@ -24,6 +24,7 @@ from k2k_assets_tests.support.copies.forms import copying_in_form
 from k2k_assets_tests.support.suite.deselected import is_deselected
 from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
 from k2k_assets_tests.support.suite.properties import scaled
+from k2k_assets_tests.support.suite.time_given import skip_when_time_is_over
 
 # What is imported stays: to look for garbage meanwhile would take a fifth of the time to collect tests.
 gc.disable()
@@ -84,6 +85,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_ALONE] = {item.path for item in items if item.get_closest_marker("own_clusters")}
     gc.freeze()  # garbage collection of imported objects would take a third of a test's processor time
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture is made."""
+    skip_when_time_is_over(item)
 
 
 @pytest.fixture(autouse=True, scope="session")

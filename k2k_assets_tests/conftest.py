@@ -22,9 +22,9 @@ from k2k_assets_tests.support.brokers.shared_clusters import shared_clusters
 from k2k_assets_tests.support.copies.copying import Running
 from k2k_assets_tests.support.copies.forms import copying_in_form
 from k2k_assets_tests.support.suite.deselected import is_deselected
-from k2k_assets_tests.support.suite.order import FilesAndFolders, long_files_first
+from k2k_assets_tests.support.suite.order import FilesAndFolders, by_files
 from k2k_assets_tests.support.suite.properties import scaled
-from k2k_assets_tests.support.suite.time_given import skip_when_time_is_over
+from k2k_assets_tests.support.suite.time_given import is_time_limited, skip_when_time_is_over
 
 # What is imported stays: to look for garbage meanwhile would take a fifth of the time to collect tests.
 gc.disable()
@@ -81,7 +81,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Orders the files, tests of one file stay as they are; collects garbage from now on, not among what there is."""
-    items[:] = long_files_first(items)
+    items[:] = by_files(items, is_time_limited())
     config.stash[_ALONE] = {item.path for item in items if item.get_closest_marker("own_clusters")}
     gc.freeze()  # garbage collection of imported objects would take a third of a test's processor time
     gc.enable()

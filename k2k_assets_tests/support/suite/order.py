@@ -1,6 +1,7 @@
 """The order of test files, and which of them share a worker.
 
-A worker that begins a long one last would end long after the others.
+A worker that begins a long one last would end long after the others. Where time is limited the short ones come first: more of
+them are run then.
 """
 
 from __future__ import annotations
@@ -88,18 +89,20 @@ def _marked(file: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def long_files_first(items: list[pytest.Item]) -> list[pytest.Item]:
+def by_files(items: list[pytest.Item], is_time_limited: bool) -> list[pytest.Item]:
     """Files with Spark spread among those with clusters, both before those that need neither.
 
     Args:
         items: Tests of many files, those of each file together.
+        is_time_limited: Whether the last ones may be left out: the files with the longest tests are these then, and
+            come first otherwise.
     """
     files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
     kinds: dict[str, list[list[pytest.Item]]] = {"spark": [], "integration": [], "unit": []}
     for tests in files:
         kinds[_kind(tests)].append(tests)
     for kind in ("spark", "integration"):
-        kinds[kind].sort(key=lambda tests: -_longest(tests))
+        kinds[kind].sort(key=_longest, reverse=not is_time_limited)
     kinds["unit"].sort(key=lambda tests: -tests[0].path.stat().st_size)  # as good a guess as any
     # Several Sparks at once would be too much for two cores: one file with Spark, then some without.
     places = {"spark": 0.75, "integration": 1.0}

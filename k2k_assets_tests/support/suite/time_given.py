@@ -11,6 +11,11 @@ _VARIABLE = "K2K_UNTIL"
 _WHY = f"no time was left ({_VARIABLE})"
 
 
+def is_time_limited() -> bool:
+    """Whether K2K_UNTIL is given."""
+    return bool(os.environ.get(_VARIABLE))
+
+
 def skip_when_time_is_over(item: pytest.Item) -> None:
     """Marks a test as skipped if it would begin after K2K_UNTIL (seconds since 1970); without that it has time."""
     until = os.environ.get(_VARIABLE)

@@ -1,7 +1,7 @@
 """The order of test files, and which of them share a worker.
 
-A worker that begins a long one last would end long after the others. Where time is limited the short ones come first: more of
-them are run then.
+A worker that begins a long one last would end long after the others. Where time is limited the short ones come first:
+more of them are run then.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ test: setup ## Run the test suite, on real clusters
 test-slow: setup ## Run the slow tests: whole programs, Dagster's daemon, clusters with ACLs (UNTIL=... begins none later)
 	K2K_UNTIL=$(UNTIL) $(BIN)/python -m pytest -n 4 --dist loadfile -m "slow and not storm and not ui and not prometheus"
 
-test-all: test test-slow ## Both
+test-all: test test-slow ## Run `make test`, and then the slow tests
 
 test-brokers: setup ## The tests of copying, stops and takeovers on brokers of another Kafka (KAFKA=3.9.2)
 	K2K_KAFKA_VERSION=$(KAFKA) $(BIN)/python -m k2k_assets.sandbox

@@ -362,7 +362,7 @@ def test_it_ends_with_its_parent_whatever_its_function_does(module: str, tmp_pat
         wait_until(lambda: told.exists() and told.read_text(), 60, "the function to run")
         parent.kill()
         pid = int(told.read_text())
-        wait_until(lambda: _is_gone(pid), 20, "the process to end with its parent")
+        wait_until(lambda: _is_gone(pid), 60, "the process to end with its parent")
     finally:
         parent.kill()
         parent.wait()

@@ -86,7 +86,7 @@ def test_the_life_of_a_group(world: World) -> None:
 
         delete_records(world.target, world.topic, 0, 60)
         assert words(poller.poll(), group)[0] == "expired"
-        wait_until(lambda: held(world.target, group)[t0][0] == 60, 5, "the log start to be committed")
+        wait_until(lambda: held(world.target, group)[t0][0] == 60, 60, "the log start to be committed")
 
         before = held(world.target, group)
         delete_group(world.source, group)
@@ -107,7 +107,7 @@ def test_commits_that_are_not_ours(world: World) -> None:
         assert unselected not in result.decisions
         assert words(result, group) == {1: "foreign", 2: "exact"}
         assert words(result, translated) == {1: "translation"}, "no translation is translated back"
-        wait_until(lambda: t2 in held(world.target, group), 5, "the commit")
+        wait_until(lambda: t2 in held(world.target, group), 60, "the commit")
         assert held(world.target, group)[t1] == (3, "of somebody else")
         assert held(world.target, translated) == {}
     sync_once(world.pipeline(names, onForeignTargetCommit="overwrite"))

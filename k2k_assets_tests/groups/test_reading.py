@@ -180,7 +180,7 @@ def test_share_groups_are_told_apart(source: Cluster, tmp_path: Path) -> None:
         assert group not in seen.states
         return group in seen.not_handled
 
-    wait_until(listed, 20, "the share group to be listed")
+    wait_until(listed, 60, "the share group to be listed")
     assert SourceGroups(source, GroupSelection("another.*")).observe([topic]).not_handled == ()
     # On the target nothing may be committed for it.
     assert TargetGroups(source).observe([group]).states[group].kind is GroupKind.OTHER

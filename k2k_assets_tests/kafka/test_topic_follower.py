@@ -65,7 +65,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
 def answered(follower: TopicFollower) -> None:
     """Waits for what is asked in a thread."""
     probe = follower._probe
-    wait_until(lambda: probe.asked is not None and probe.asked.done(), 10, "the answer")
+    wait_until(lambda: probe.asked is not None and probe.asked.done(), 60, "the answer")
 
 
 def offsets(batch: list[Any]) -> list[tuple[int, int]]:
@@ -313,7 +313,7 @@ def test_on_real_brokers(clusters: KafkaSandbox, followed: Callable[..., TopicFo
 
     assert values() == [b"0", b"1", b"2"]
     produce(servers, topic, [b"3"], 0)
-    assert wait_until(follower.refresh, 10, "a record")[0].value() == b"3"
+    assert wait_until(follower.refresh, 60, "a record")[0].value() == b"3"
     add_partitions(servers, topic, 2)
     produce(servers, topic, [b"new"], 1)
     assert wait_until(values, 30, "the new partition") == [b"new"]

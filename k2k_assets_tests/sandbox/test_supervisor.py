@@ -44,7 +44,7 @@ def test_a_closed_pipe_ends_the_broker_in_an_orderly_way(tmp_path: Path) -> None
     directory.mkdir()
     script = f"trap 'echo stopped; exit 0' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     process, pid = _start(tmp_path, 10, str(directory), script)
-    wait_until((tmp_path / "ready").exists, 10, "the script to be ready")
+    wait_until((tmp_path / "ready").exists, 60, "the script to be ready")
     assert process.stdin is not None
     process.stdin.close()
     process.wait(10)
@@ -56,7 +56,7 @@ def test_a_closed_pipe_ends_the_broker_in_an_orderly_way(tmp_path: Path) -> None
 def test_a_broker_that_does_not_heed_is_killed(tmp_path: Path) -> None:
     script = f"trap '' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     process, pid = _start(tmp_path, 0.2, "", script)
-    wait_until((tmp_path / "ready").exists, 10, "the script to be ready")
+    wait_until((tmp_path / "ready").exists, 60, "the script to be ready")
     assert process.stdin is not None
     process.stdin.close()
     process.wait(10)
@@ -80,8 +80,8 @@ def test_brokers_and_data_go_with_a_killed_parent(number: signal.Signals) -> Non
         assert all(psutil.pid_exists(int(pid)) for pid in (source, target))
         os.kill(parent.pid, number)
         parent.wait(10)
-        wait_until(lambda: not psutil.pid_exists(int(source)), 10, "the source broker to end")
-        wait_until(lambda: not psutil.pid_exists(int(target)), 10, "the target broker to end")
-        wait_until(lambda: not Path(directory).parent.exists(), 10, "temporary data to go")
+        wait_until(lambda: not psutil.pid_exists(int(source)), 60, "the source broker to end")
+        wait_until(lambda: not psutil.pid_exists(int(target)), 60, "the target broker to end")
+        wait_until(lambda: not Path(directory).parent.exists(), 60, "temporary data to go")
     finally:
         parent.kill()

@@ -60,13 +60,13 @@ def test_continuous_traffic_flows_until_it_is_stopped(clusters: KafkaSandbox) ->
     writer = threading.Thread(target=continuous_traffic, args=(servers, stop))
     writer.start()
     try:
-        wait_until(lambda: "demo.orders" in kafka.topics(servers), 20, "the topics")
-        wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 20, "some orders")
+        wait_until(lambda: "demo.orders" in kafka.topics(servers), 60, "the topics")
+        wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 60, "some orders")
         with following_groups(servers):
             first = {group.name: _read(servers, group.name) for group in SAMPLE_GROUPS}
             assert all(first.values()), first
             assert all(state.active for name, state in _states(servers).items() if name in first)
-            wait_until(lambda: _read(servers, "demo-shipping") > first["demo-shipping"], 20, "another commit")
+            wait_until(lambda: _read(servers, "demo-shipping") > first["demo-shipping"], 60, "another commit")
         assert not any(state.active for name, state in _states(servers).items() if name in first)
     finally:
         stop.set()

@@ -206,9 +206,9 @@ def test_the_folder_is_followed(world: World) -> None:
     assert ids() == [world.id]
     second = yaml.safe_load(world.file.read_text()) | {"name": "zzz"}
     (world.folder / "zzz.yaml").write_text(json.dumps(second))
-    wait_until(lambda: f"zzz:{world.pipeline.group}" in ids(), 10.0, "the new file")
+    wait_until(lambda: f"zzz:{world.pipeline.group}" in ids(), 60, "the new file")
     (world.folder / "zzz.yaml").unlink()
-    wait_until(lambda: ids() == [world.id], 10.0, "its end")
+    wait_until(lambda: ids() == [world.id], 60, "its end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -145,7 +145,7 @@ def test_what_one_topic_does_not_take_keeps_no_other_from_being_put_right(
     assert f"configs were not changed of the topics '{bad}'" in said
     assert "INVALID_CONFIG" in said
     wanted = {good: {"retention.ms": "7000000"}, bad: {}}
-    wait_until(lambda: target.topic_configs([good, bad]) == wanted, 15, "the broker to know what the controller took")
+    wait_until(lambda: target.topic_configs([good, bad]) == wanted, 60, "the broker to know what the controller took")
 
 
 def test_a_topic_that_the_target_does_not_create_keeps_nothing_else_from_being_done(

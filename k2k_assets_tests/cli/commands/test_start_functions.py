@@ -61,7 +61,7 @@ def test_sigterm_ends_it_in_time_while_a_function_hangs(clusters: KafkaSandbox, 
         out, _ = process.communicate(timeout=60)
         assert time.monotonic() - began < 40
         assert process.returncode == 0, log.read_text()
-        wait_until(lambda: not any(map(is_alive, of_functions)), 10, "the processes of functions to end")
+        wait_until(lambda: not any(map(is_alive, of_functions)), 60, "the processes of functions to end")
     said = log.read_text()
     assert f"transform[0].python: the function {function} was ended after" in said
     assert "nothing of these records is copied" in said

@@ -153,9 +153,9 @@ def test_killed_at_a_step(
             assert victims
             for each in victims:
                 each.kill()
-            wait_until(lambda: not any(map(is_alive, victims)), 10, "those that were killed to be gone")
+            wait_until(lambda: not any(map(is_alive, victims)), 60, "those that were killed to be gone")
         if victim in (DRIVER, EVERYTHING):
-            wait_until(lambda: not any(map(is_alive, family)), 15, "all below the driver to end")
+            wait_until(lambda: not any(map(is_alive, family)), 60, "all below the driver to end")
         else:
             _, err = process.communicate(timeout=120)
             assert process.returncode == 0, err

@@ -79,9 +79,9 @@ class Fixture:
 
     def await_paused(self, running: Running) -> None:
         """Until the slots have let go of the topic: an exchange of claims is not needed for that."""
-        wait_until(lambda: running.progress and self.held in running.progress.paused, 20, "the driver to see it")
+        wait_until(lambda: running.progress and self.held in running.progress.paused, 60, "the driver to see it")
         released = lambda: {r.kind for r in self.newest(self.held).values()} == {"release"}  # noqa: E731
-        wait_until(released, 20, "the slots to leave the topic")
+        wait_until(released, 60, "the slots to leave the topic")
 
     def assert_all_copied(self) -> None:
         for topic in (self.held, self.other):

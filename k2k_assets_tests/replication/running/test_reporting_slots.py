@@ -59,7 +59,7 @@ def test_what_a_slot_reports_is_what_it_copied(
     heard = Heard()
     with report_server(pipeline, heard) as address:
         copy(pipeline, reports=address)
-        wait_until(lambda: bool(heard.leavings), 10, "the slot to leave")
+        wait_until(lambda: bool(heard.leavings), 60, "the slot to leave")
     ensure_copied(clusters, pipeline)
     sessions = [report for report in heard.reports if isinstance(report, SessionEnded)]
     assert ("", False) in {(session.error, session.aborted) for session in sessions}

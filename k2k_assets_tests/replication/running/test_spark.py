@@ -119,7 +119,7 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
             for child in left:
                 child.kill()
         write(clusters, topic)
-        wait_until(lambda: not any(map(psutil.Process.is_running, left)), 15, "all processes below it to end")
+        wait_until(lambda: not any(map(psutil.Process.is_running, left)), 60, "all processes below it to end")
     with started("-f", path, "--once") as process:
         _, err = process.communicate(timeout=120)
         assert process.returncode == 0, err

@@ -374,7 +374,7 @@ def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_lo
         wait_until(lambda: len(read_all(clusters.target_servers, other)) > before, 30, "the other topic")  # noqa: B023
     killed.abandon()
     kill()
-    wait_until(lambda: not children_of_functions(), 20, "its process to end with the slot")
+    wait_until(lambda: not children_of_functions(), 60, "its process to end with the slot")
     correct(tmp_path, function)
     pipeline = load_pipeline([path])
     assert copy(pipeline).stopped == {}

@@ -175,7 +175,7 @@ def _placed(servers: str, topic: str) -> list[Placed]:
 def _read(servers: str, topic: str) -> list[ReadRecord]:
     """All committed records. A commit is answered before its markers are written; what stays open is not waited for."""
     with suppress(TimeoutError):
-        wait_until(lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic), 1.0, "markers")
+        wait_until(lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic), 3.0, "markers")
     return read_all(servers, topic)
 
 

@@ -98,8 +98,8 @@ def test_a_paused_topic_is_shown_as_paused_and_not_waited_for(
         produce(clusters.source_servers, topic, [b"v"] * 5, 0)
     running.await_copied(10)
     pause_topics(pipeline, *both, [held], "me", "month end")
-    wait_until(lambda: running.progress and held in running.progress.paused, 20, "the pause to be seen")
-    wait_until(lambda: {r.kind for r in _newest(pipeline, clusters, held)} == {"release"}, 20, "the topic to be left")
+    wait_until(lambda: running.progress and held in running.progress.paused, 60, "the pause to be seen")
+    wait_until(lambda: {r.kind for r in _newest(pipeline, clusters, held)} == {"release"}, 60, "the topic to be left")
     produce(clusters.source_servers, held, [b"v"] * 7, 0)
     followed = followed_topics(pipeline, *both, topics)
     assert followed[going].paused is None

@@ -42,7 +42,8 @@ WINDOW = 16 * 1024 * 1024
 _WINDOW_WITH_ROOM = WINDOW * 3 // 4
 # Less than this waits for more, or for the end of the transaction. Records come partition by partition, and a request
 # holds one batch of each: from one partition's records alone would come a request, and an answer, for each batch. So
-# what one partition has more than the others waits for these, too.
+# what one partition has more than the others waits for these, too; but not while more than WINDOW is sent: as long as
+# a batch waits, the whole fetch answer that it came in stays in memory.
 _SENT_AT_ONCE = 1024 * 1024
 
 
@@ -72,6 +73,7 @@ class BatchProducer(ABC, Generic[K]):
         self._leaders: dict[int, LeaderWriter] = {}
         self._queued: dict[K, list[QueuedBatch]] = {}
         self._queued_bytes, self._outstanding = 0, NOTHING
+        self._passed_bytes = 0  # Sent since some of what is queued was left.
         self._search = LeaderSearch()
         self._failure: Exception | None = None
         self._traffic = settings.connection.traffic
@@ -135,18 +137,20 @@ class BatchProducer(ABC, Generic[K]):
 
     def _taken(self) -> dict[K, list[QueuedBatch]]:
         """What is queued; it is not, any more."""
-        queued, self._queued, self._queued_bytes = self._queued, {}, 0
+        queued, self._queued = self._queued, {}
+        self._queued_bytes = self._passed_bytes = 0
         return queued
 
     def _taken_evenly(self) -> dict[K, list[QueuedBatch]]:
-        """As many batches of each as of any other; all that is queued if much would be left."""
+        """As many batches of each as of any other; all that is queued if much would be left, or is left for long."""
         least = min(map(len, self._queued.values()))
         left = {key: batches[least:] for key, batches in self._queued.items() if len(batches) > least}
         left_bytes = sum(each.batch.size for batches in left.values() for each in batches)
-        if left_bytes > min(self._queued_bytes // 2, _SENT_AT_ONCE):
+        passed = self._passed_bytes + self._queued_bytes - left_bytes
+        if left_bytes > min(self._queued_bytes // 2, _SENT_AT_ONCE) or passed > WINDOW:
             return self._taken()
         taken = {key: batches[:least] for key, batches in self._queued.items()}
-        self._queued, self._queued_bytes = left, left_bytes
+        self._queued, self._queued_bytes, self._passed_bytes = left, left_bytes, passed if left else 0
         return taken
 
     @abstractmethod

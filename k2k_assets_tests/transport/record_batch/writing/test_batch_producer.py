@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
-from k2k_assets.transport.record_batch.writing.batch_producer import BatchProducer
+from k2k_assets.transport.record_batch.writing.batch_producer import WINDOW, BatchProducer
 from k2k_assets.transport.record_batch.writing.pending_chunk import QueuedBatch
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 
 _SIXTEEN_KB = 16 * 1024 - 61
+_ANSWER = 1024 * 1024
 
 
 class Handing(BatchProducer[str]):
@@ -22,8 +26,12 @@ class Handing(BatchProducer[str]):
 
     def give(self, partition: str, count: int) -> None:
         """Queues batches of 16 KB."""
+        self.give_each(partition, [bytes(_SIXTEEN_KB)] * count)
+
+    def give_each(self, partition: str, payloads: Sequence[bytes | memoryview]) -> None:
+        """Queues a batch of each payload."""
         first = len(self.order) + sum(map(len, self._queued.values()))
-        batches = [OutgoingBatch(0, 0, 0, 1, bytes(_SIXTEEN_KB), range(n, n + 1)) for n in range(first, first + count)]
+        batches = [OutgoingBatch(0, 0, 0, 1, each, range(n, n + 1)) for n, each in enumerate(payloads, first)]
         self._queue(partition, [QueuedBatch(batch) for batch in batches])
 
     def _send(self, queued: Mapping[str, Sequence[QueuedBatch]]) -> None:
@@ -67,3 +75,21 @@ def test_many_batches_of_one_partition_are_sent_a_megabyte_at_a_time() -> None:
     assert producer.sent == [{"a": 64}, {"a": 64}]
     producer.flush()
     assert producer.sent[2:] == [{"a": 22}]
+
+
+def test_what_waits_for_others_keeps_few_fetch_answers_in_memory() -> None:
+    """A payload is a part of the answer that it came in, which stays as long as any of its parts."""
+    producer = Handing()
+    kept, most = [], 0
+    for _ in range(10 * WINDOW // _ANSWER):
+        answer = np.zeros(_ANSWER, np.uint8)
+        kept.append(weakref.ref(answer))
+        *little, much = (part.data for part in np.split(answer, [700, 1400, 2100]))
+        del answer
+        producer.give_each("b", little)
+        producer.give_each("a", [much])
+        del little, much
+        kept = [each for each in kept if each() is not None]
+        most = max(most, len(kept))
+    assert {"a": 1, "b": 1} in producer.sent, "some waited"
+    assert most <= WINDOW // _ANSWER + 2

@@ -275,7 +275,7 @@ def test_the_tools_load_them(folder: Path, command: tuple[str, ...]) -> None:
     tool = Path(sys.executable).with_name(command[0])
     environment = {**os.environ, "DAGSTER_HOME": "", "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
-        [str(tool), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False
+        [str(tool), *command[1:]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -300,7 +300,7 @@ def test_who_loads_them_starts_no_java_and_imports_nothing_heavy(folder: Path) -
     _odd(folder)
     heavy = ["pandas", "pandera", "pyarrow"]
     command = [sys.executable, "-c", _SERVED, str(folder), *heavy]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True).stdout
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=True).stdout
     assert json.loads(said) == [False, 0, True, []]
 
 

@@ -78,7 +78,7 @@ def test_lint_fails_on_circles_and_on_imports_against_the_order(tmp_path: Path) 
     lint = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
 
     found = subprocess.run(
-        lint, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=120
+        lint, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=500
     )
 
     assert found.returncode == 1

@@ -17,7 +17,7 @@ from k2k_assets_tests.support.brokers.kafka import read_all, topics
 from k2k_assets_tests.support.services.operations_page import INSTALLATION, below, commands
 from k2k_assets_tests.support.services.wheels import OF_TESTS_ALONE, ROOT, built_wheel, plain_environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ class Installed:
         """Runs a program, with more variables; returns what it said."""
         done = subprocess.run(
             command, cwd=cwd or self.root, env={**self.environment, **(more or {})}, capture_output=True, text=True,
-            timeout=600, check=False,
+            timeout=1500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
         return done.stdout + done.stderr

@@ -23,7 +23,7 @@ from k2k_assets.sandbox import KafkaSandbox, supervisor
 from k2k_assets.sandbox.group_traffic import following_groups
 from k2k_assets.sandbox.traffic import continuous_traffic, write_sample_traffic
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0  # On a machine that does much else; should it end, that is seen at once.
 # Dagster's own services take a few seconds to end; a run that is copying then is killed, and that loses nothing.
 _END_SECONDS = 15.0
 _POLL_SECONDS = 0.5

@@ -34,7 +34,7 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 def started_once(path: Path, *more: str, **environment: str) -> tuple[int, list[dict[str, Any]]]:
     ended = subprocess.run(
         [*K2K, "-f", str(path), "--once", *more],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=150, check=False,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     return ended.returncode, lines_of(ended.stderr)
 
@@ -42,7 +42,7 @@ def started_once(path: Path, *more: str, **environment: str) -> tuple[int, list[
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_copy_with_a_stop_in_a_worker(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     good, bad = create_topic(source, unique("good")), create_topic(source, unique("bad"))

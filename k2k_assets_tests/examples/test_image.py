@@ -17,7 +17,7 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_a
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.wheels import OF_TESTS_ALONE, plain_environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 # Of what the image holds beside Python and Java: 1,366 measured, of which pyspark is a half.
@@ -53,7 +53,7 @@ class Image:
                 cwd=source,
                 capture_output=True,
                 text=True,
-                timeout=600,
+                timeout=1500,
                 env=plain_environment(),
                 check=False,
             )
@@ -62,7 +62,7 @@ class Image:
     def run(self, program: str, *arguments: str | Path, cwd: Path | None = None, **more: str) -> str:
         """Runs a program of the image; returns what it said."""
         done = subprocess.run(
-            [self.bin / program, *arguments], cwd=cwd or self.root, capture_output=True, text=True, timeout=180,
+            [self.bin / program, *arguments], cwd=cwd or self.root, capture_output=True, text=True, timeout=500,
             env=plain_environment() | more, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -30,7 +30,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.runs import last_verdicts, logged_events, of_everything
 from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(900)]
 
 RECORDS = 50
 
@@ -71,7 +71,7 @@ def materialize(pipeline: Pipeline, folder: Path) -> None:
     ended = subprocess.run(
         [sys.executable, *of_everything(pipeline, folder)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **places}, cwd=folder, timeout=280, check=False,
+        env={**os.environ, **places}, cwd=folder, timeout=500, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout.decode()[-6000:]
 

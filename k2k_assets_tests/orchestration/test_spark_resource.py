@@ -193,7 +193,7 @@ def test_sessions_in_one_process(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -65,7 +65,7 @@ class Programs:
         with printed.open("wb") as out:
             ended = subprocess.run(
                 [sys.executable, "-m", *map(str, arguments)],
-                stdout=out, stderr=out, env=self._environment, cwd=self._folder, timeout=300, check=False,
+                stdout=out, stderr=out, env=self._environment, cwd=self._folder, timeout=500, check=False,
             )  # fmt: skip
         assert ended.returncode == code, (name, printed.read_text())
         return printed.read_text()

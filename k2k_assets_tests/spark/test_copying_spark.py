@@ -71,7 +71,7 @@ def _running(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_copies_and_sessions_share_what_has_the_same_settings(tmp_path: Path) -> None:
-    said, _ = _running(_STEPS, tmp_path).communicate(timeout=150)
+    said, _ = _running(_STEPS, tmp_path).communicate(timeout=500)
     assert json.loads(said.strip().splitlines()[-1]) == {
         "kept": True,
         "then": "local[2]",

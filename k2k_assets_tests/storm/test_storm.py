@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # more than all of its waits together
+@pytest.mark.timeout(900)  # more than all of its waits together
 @pytest.mark.parametrize("mode", ["exactly once", pytest.param("at least once", marks=pytest.mark.storm)])
 def test_a_short_storm(mode: str) -> None:
     """Without Spark, so that many faults fit into seconds. Another seed each time would make a red run a riddle."""

@@ -196,7 +196,7 @@ def project(clusters: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory) ->
 
     def run(place: Path, program: str, *arguments: str) -> None:
         subprocess.run(
-            [str(tools / program), *arguments], cwd=place, env={**os.environ, **environment}, check=True, timeout=300
+            [str(tools / program), *arguments], cwd=place, env={**os.environ, **environment}, check=True, timeout=500
         )
 
     run(directory, "create-dagster", "project", "shop", "--no-uv-sync")

@@ -39,7 +39,7 @@ _DECODED = re.compile(
     r"^  passed  demo\.readings  ([\d,]+) values: schemas (\d+, \d+) of the source are (\d+, \d+)$", re.MULTILINE
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 class Shown(NamedTuple):
@@ -99,7 +99,7 @@ def truth(
 
 @pytest.mark.slow
 def test_the_summary_is_the_truth(truth: dict[str, tuple[int, int, int]]) -> None:
-    ended = subprocess.run(_DEMO, capture_output=True, text=True, timeout=400, check=False)
+    ended = subprocess.run(_DEMO, capture_output=True, text=True, timeout=800, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stderr == ""
     rows = _shown(ended.stdout)
@@ -188,10 +188,11 @@ def _running(*options: str) -> Iterator[subprocess.Popen[str]]:
 
 def _read_until(process: subprocess.Popen[str], words: str) -> str:
     assert process.stdout
+    assert process.stderr
     said = ""
     while words not in said:
         line = process.stdout.readline()
-        assert line, said
+        assert line, said + process.stderr.read()
         said += line
     return said
 

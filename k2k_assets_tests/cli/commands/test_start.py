@@ -62,7 +62,7 @@ def test_once_copies_all_and_ends_with_a_summary(tmp_path: Path, clusters: Kafka
     )  # fmt: skip
 
     with started("-f", path, "--once") as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=500)
 
     assert process.returncode == 0, err
     assert out.startswith(f"{path.stem}: 1,001 records, ")

@@ -91,7 +91,7 @@ def test_a_function_that_ends_its_process_ends_a_run_with_5_and_spark_loses_no_w
     written = produce(clusters.source_servers, topic, [b"one", b"two", b"segfault", b"four"])
     produce(clusters.source_servers, other, [b"value %d" % n for n in range(50)])
     with started("-f", path, "--once", "--log-format", "json") as process:
-        _, err = process.communicate(timeout=150)
+        _, err = process.communicate(timeout=500)
     assert process.returncode == 5, err
     assert f"{topic}-0: [function-crashed] transform[0].python: the function {function} ends its process" in err
     assert f"offset {written[2][1]}: SIGSEGV" in err

@@ -95,9 +95,9 @@ def test_a_run_that_another_takes_over_from_ends_with_4_and_the_other_finishes(
     with started("-f", path, "--once") as first:
         await_begun(first, clusters, much)
         with started("-f", path, "-f", swift, "--once") as second:
-            _, err = first.communicate(timeout=120)
+            _, err = first.communicate(timeout=500)
             assert first.returncode == 4, err
-            _, err_of_second = second.communicate(timeout=120)
+            _, err_of_second = second.communicate(timeout=500)
     assert f"a newer instance has taken over {much}-" in err
     assert f"process {second.pid}" in err
     assert "Traceback" not in err
@@ -172,7 +172,7 @@ def test_a_topic_that_stops_ends_a_run_with_5_and_the_other_is_copied(tmp_path: 
             writer.write(100, good, partition, kind)
     path = pipeline_file(tmp_path, clusters, [bad, good], "disabled")
     with started("-f", path, "--once") as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=500)
     assert process.returncode == 5, err
     _, _, reasons = err.partition("Error: 1 of 2 topics stopped:\n")
     assert reasons.startswith(f"  {bad}: "), err
@@ -214,7 +214,7 @@ def await_all(process: subprocess.Popen[str], path: Path, clusters: KafkaSandbox
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
     tmp_path: Path, clusters: KafkaSandbox, mode: str
@@ -248,7 +248,7 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_5_for_the_rest(
     tmp_path: Path, clusters: KafkaSandbox
 ) -> None:
@@ -276,7 +276,7 @@ def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_
 
 @pytest.mark.own_clusters
 @pytest.mark.storm
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_brokers_that_are_killed_are_waited_for(tmp_path: Path, clusters: KafkaSandbox, mode: str) -> None:
     topic = create_topic(clusters.source_servers, unique("gone"), PARTITIONS)

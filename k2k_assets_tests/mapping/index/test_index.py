@@ -239,7 +239,7 @@ def test_separate_executors_do_the_same(
     copy.mapping(topic, (0, 3), [(0, 7, 3)], partition=1)
     # A process of its own: this one has a session, and there is one in a process.
     done = subprocess.run(
-        [sys.executable, "-c", _ON_EXECUTORS, str(path)], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-c", _ON_EXECUTORS, str(path)], capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == ["[(0, 0, 6), (0, 6, 2), (1, 0, 3)]", "[(0, 0, 8), (1, 0, 3)]"]

@@ -65,7 +65,7 @@ def test_an_index_that_lies_in_s3(
     def run(what: str, cache: str = "cache") -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "K2K_CACHE": str(tmp_path / cache)}
         command = [sys.executable, "-m", _THIS, what, str(path), topic]
-        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=200, env=environment)
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=500, env=environment)
 
     def told(what: str, cache: str = "cache") -> dict[str, object]:
         ended = run(what, cache)

@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_read_only_or_forbidden(clusters: KafkaSandbox, tmp_
         index={"path": str(disk)},
     )
     command = [*_APART, sys.executable, "-m", _THIS, str(path), clusters.source_servers, topic, str(disk)]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
     assert ended.returncode == 0, ended.stderr[-4000:]
     told = json.loads(ended.stdout.splitlines()[-1])
     for number, said in told.items():

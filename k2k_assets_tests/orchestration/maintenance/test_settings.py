@@ -88,7 +88,7 @@ def test_the_password_of_postgres_is_shown_nowhere(postgres_home: Path) -> None:
     """Not by Dagster's own command, nor in what is handed to the processes of runs."""
     environment = {**os.environ, "DAGSTER_HOME": str(postgres_home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
     command = [str(Path(sys.executable).with_name("dagster")), "instance", "info"]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=500)
     assert "event_log_storage" in said.stdout, "it has asked the database"
     assert PASSWORD not in said.stdout + said.stderr
     with dg.DagsterInstance.from_config(str(postgres_home)) as instance:

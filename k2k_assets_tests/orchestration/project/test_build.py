@@ -130,7 +130,7 @@ def test_what_the_package_does_not_have_is_missed_as_usual() -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_click_under_the_projects_own_executor(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """Each step in a process of its own: all that the one step leaves, the next one finds."""
     prefix = unique("click")
@@ -168,7 +168,7 @@ def test_a_click_under_the_projects_own_executor(clusters: KafkaSandbox, tmp_pat
             "DAGSTER_HOME": str(home),
             "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:os=error:file={jvms}/%p",  # a file for each
         },
-        capture_output=True, text=True, timeout=360, check=False,
+        capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     with dg.DagsterInstance.from_config(str(home)) as instance:

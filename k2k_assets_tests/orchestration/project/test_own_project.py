@@ -17,7 +17,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "dagster.md").read_text(encoding="utf-8")
 NAMES = AssetNames("orders")
@@ -61,7 +61,7 @@ class Project:
         }
         done = subprocess.run(
             [str(tools / program), *arguments], cwd=place, env=environment,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

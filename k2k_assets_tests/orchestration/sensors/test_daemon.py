@@ -16,9 +16,10 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_a
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[3]
+PATIENCE = 900  # Groups wait for the checks, and those for two runs on Spark: minutes where all else runs beside them.
 
 
 @pytest.fixture
@@ -68,22 +69,22 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     group, at = f"{prefix}-billing", TopicPartition(orders, 0)
     commit(clusters.source_servers, group, {at: 7})
     dev.await_answer()
-    dev.await_that(arrived(orders, 500), 300, f"500 records of {orders}")
+    dev.await_that(arrived(orders, 500), PATIENCE, f"500 records of {orders}")
 
     create_topic(clusters.source_servers, late)
     produce(clusters.source_servers, late, [b"a", b"b"])
     produce(clusters.source_servers, orders, [b"more"] * 20)
-    dev.await_that(arrived(late, 2), 300, f"2 records of {late}, which has no asset yet")
-    dev.await_that(lambda: {orders, late} <= dev.shown(), 300, "the UI to show the topics that were discovered")
-    dev.await_that(arrived(orders, 520), 300, f"520 records of {orders}")
+    dev.await_that(arrived(late, 2), PATIENCE, f"2 records of {late}, which has no asset yet")
+    dev.await_that(lambda: {orders, late} <= dev.shown(), PATIENCE, "the UI to show the topics that were discovered")
+    dev.await_that(arrived(orders, 520), PATIENCE, f"520 records of {orders}")
     assert [r.value for r in read_all(clusters.target_servers, late)] == [b"a", b"b"]
 
-    dev.await_that(lambda: at in held(clusters.target_servers, group), 300, f"{group} to be moved")
+    dev.await_that(lambda: at in held(clusters.target_servers, group), PATIENCE, f"{group} to be moved")
     assert held(clusters.target_servers, group)[at][0] == 7
-    dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 2, 300, "runs to hand over to the next ones")
+    dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 2, PATIENCE, "runs to hand over to the next ones")
 
     click = dev.launch(dev.names.job)
-    dev.await_that(lambda: dev.is_over(click), 300, "a click on Materialize to be answered")
+    dev.await_that(lambda: dev.is_over(click), PATIENCE, "a click on Materialize to be answered")
     assert "k2k/copied_by" in dev.materialized(click, dev.names.topic_key(orders)), "from the run that copies"
     assert dev.failed_runs() == []
     assert [line for line in dev.said() if " object at 0x" in line] == [], "for people"
@@ -91,6 +92,6 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     (killed, worker) = dev.copying_worker()
     worker.kill()
     produce(clusters.source_servers, orders, [b"after"] * 10)
-    dev.await_that(arrived(orders, 530), 300, "the next run to copy on where the killed one was")
+    dev.await_that(arrived(orders, 530), PATIENCE, "the next run to copy on where the killed one was")
     dev.await_that(lambda: dev.is_over(killed), 60, "Dagster to know that the killed one is gone")
     assert len(dev.failed_runs()) == 1, "by the sensor, or by Dagster's own code server"

@@ -33,7 +33,7 @@ from k2k_assets_tests.support.copies.unlucky import Mishap
 from k2k_assets_tests.support.proof.verifying import verify
 from k2k_assets_tests.support.suite.storms import in_storms
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PARTITIONS = 2
 WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING = "worker", "jvm", "executor", "driver", "everything"
@@ -157,10 +157,10 @@ def test_killed_at_a_step(
         if victim in (DRIVER, EVERYTHING):
             wait_until(lambda: not any(map(is_alive, family)), 60, "all below the driver to end")
         else:
-            _, err = process.communicate(timeout=120)
+            _, err = process.communicate(timeout=500)
             assert process.returncode == 0, err
     if victim in (DRIVER, EVERYTHING):
         with started("-f", path, "--once") as again:
-            _, err = again.communicate(timeout=120)
+            _, err = again.communicate(timeout=500)
             assert again.returncode == 0, err
     assert_all_is_there(clusters, path, topic)

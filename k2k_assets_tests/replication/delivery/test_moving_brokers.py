@@ -25,7 +25,7 @@ from k2k_assets_tests.support.copies.copying import (
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PARTITIONS, PREFIX = 3, "copy."
 

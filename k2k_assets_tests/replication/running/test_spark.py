@@ -121,7 +121,7 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
         write(clusters, topic)
         wait_until(lambda: not any(map(psutil.Process.is_running, left)), 60, "all processes below it to end")
     with started("-f", path, "--once") as process:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=500)
         assert process.returncode == 0, err
     assert_exact_copy(clusters, path, topic)
 
@@ -203,7 +203,7 @@ def test_more_slots_than_cores_are_refused(tmp_path: Path, clusters: KafkaSandbo
         spark={"master": "local[2]"},
     )
     with started("-f", path, "--once") as process:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=500)
     assert process.returncode == 3
     assert "configuration.partitionParallelism is 5" in err
     assert "Traceback" not in err

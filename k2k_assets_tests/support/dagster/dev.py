@@ -73,7 +73,7 @@ class DagsterDev:
 
     def await_answer(self) -> None:
         """Waits until the web server answers."""
-        self.await_that(lambda: _answers(f"http://127.0.0.1:{self.port}/server_info"), 120, "dagster dev to answer")
+        self.await_that(lambda: _answers(f"http://127.0.0.1:{self.port}/server_info"), 300, "dagster dev to answer")
 
     def await_that(self, condition: Callable[[], object], timeout: float, what: str) -> None:
         """Waits for something that `dagster dev` is to bring about; its log is in the error."""
@@ -88,14 +88,16 @@ class DagsterDev:
         return Path(self._log.name).read_text()
 
     def failed_runs(self) -> list[str]:
-        """What the runs that failed say."""
+        """What each run that failed says; more than one may have told its end."""
         with dg.DagsterInstance.from_config(self.home) as instance:
             failed = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
             return [
-                str(entry.message)
+                "; ".join(
+                    str(entry.message)
+                    for entry in instance.all_logs(run.run_id)
+                    if entry.dagster_event and entry.dagster_event.is_failure
+                )
                 for run in failed
-                for entry in instance.all_logs(run.run_id)
-                if entry.dagster_event and entry.dagster_event.is_failure
             ]
 
     def launch(self, job: str) -> str:

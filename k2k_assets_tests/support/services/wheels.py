@@ -35,7 +35,7 @@ def built_wheel(folder: Path) -> Path:
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "k2k_assets", copy / "k2k_assets", ignore=shutil.ignore_patterns("__pycache__"))
     made = subprocess.run(
-        ["make", "dist", f"PYTHON={sys.executable}"], cwd=copy, capture_output=True, text=True, timeout=300, check=False
+        ["make", "dist", f"PYTHON={sys.executable}"], cwd=copy, capture_output=True, text=True, timeout=500, check=False
     )
     assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
     assert sorted(path.name.split("-")[0] for path in (copy / "dist").iterdir()) == ["k2k_assets"] * 2
@@ -57,7 +57,7 @@ def install(wheel: Path, folder: Path) -> Path:
     python = folder / "bin" / "python"
     command = [str(python), "-I", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     # `-I`: the clone's own metadata would count as installed.
-    subprocess.run(command, cwd=folder, check=True, timeout=300)
+    subprocess.run(command, cwd=folder, check=True, timeout=500)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return folder / "bin"

@@ -36,7 +36,7 @@ from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[3]
 WRITTEN = int(time.time() * 1000) - 60_000

@@ -314,7 +314,7 @@ def test_a_module_that_cannot_be_imported_is_told_and_spoils_no_other(
                                             ("searches", "match (__init__.py:")])  # fmt: skip
 def test_an_import_that_does_not_end_is_ended_in_time_and_spoils_no_other(spoiled: Any, way: str, place: str) -> None:
     process, name = spoiled(way)
-    started = process._loading_seconds
+    patience = process._loading_seconds
     for number in (0, 1):
         assert list(process.call_of(2)(records()).rows) == [0, 1, 2], "its process is there: only the import takes time"
         process._loading_seconds = 1.0
@@ -325,7 +325,7 @@ def test_an_import_that_does_not_end_is_ended_in_time_and_spoils_no_other(spoile
         assert time.monotonic() - began < 20
         assert late.value.place.startswith(place.replace("NAME", name))
         assert late.value.place.endswith("the import of its module")
-        process._loading_seconds = started
+        process._loading_seconds = patience
     assert list(process.call_of(2)(records()).rows) == [0, 1, 2]
 
 

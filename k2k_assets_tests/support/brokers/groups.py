@@ -13,7 +13,15 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.errors import K2KError
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
-from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, client_settings, producer, renew_admin, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    PATIENCE,
+    SECONDS,
+    admin,
+    client_settings,
+    producer,
+    renew_admin,
+    unique,
+)
 
 _ANSWER_SECONDS = 10.0
 
@@ -41,7 +49,7 @@ def commit(
         assert all("COORDINATOR" in error for error in errors), errors
         return not errors
 
-    wait_until(accepted, 2 * SECONDS, f"the coordinator of {group}")
+    wait_until(accepted, PATIENCE, f"the coordinator of {group}")
 
 
 def held(servers: str, group: str) -> Held:
@@ -54,7 +62,7 @@ def held(servers: str, group: str) -> Held:
         found = _cluster(servers).apart(_held_here, group)
         return found is not None
 
-    wait_until(read, SECONDS, f"the offsets of {group} to be stable")
+    wait_until(read, PATIENCE, f"the offsets of {group} to be stable")
     return found or {}
 
 
@@ -73,9 +81,12 @@ def _cluster(servers: str) -> Cluster:
 
 
 def _held_here(cluster: Cluster, group: str) -> Held | None:
-    """Does the work of `held` in a child process; None while a transaction holds offsets back."""
+    """Does the work of `held` in a child process; None while a transaction holds offsets back, or nobody answers."""
     asked = cluster.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
-    found: list[KafkaTopicPartition] = asked[group].result(_ANSWER_SECONDS).topic_partitions
+    try:
+        found: list[KafkaTopicPartition] = asked[group].result(_ANSWER_SECONDS).topic_partitions
+    except TimeoutError:
+        return None
     errors = {p.error.name() for p in found if p.error}
     assert errors <= {"UNSTABLE_OFFSET_COMMIT"}, errors
     if errors:
@@ -108,7 +119,7 @@ def await_held(servers: str, group: str, expected: Held) -> None:
         return seen[-1] == expected
 
     try:
-        wait_until(right, SECONDS / 3, f"{group} to hold {len(expected)} offsets")
+        wait_until(right, PATIENCE, f"{group} to hold {len(expected)} offsets")
     except TimeoutError:
         assert seen[-1] == expected
 

@@ -37,6 +37,7 @@ from k2k_assets.core.deadline import Deadline, wait_until
 from k2k_assets.kafka.messages import Consumer, Message
 
 SECONDS = 30.0
+PATIENCE = 4 * SECONDS  # For what a broker does when it has time: a thousand partitions, markers, deleting.
 # Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.
 _QUICK = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
 # What an admin client may hear about a topic that is new, or whose broker has just come back.
@@ -171,7 +172,7 @@ def add_partitions(servers: str, name: str, partitions: int) -> None:
 def delete_topic(servers: str, name: str) -> None:
     """Deletes a topic and waits until it is no longer listed."""
     _all(admin(servers).delete_topics([name], operation_timeout=10).values())
-    wait_until(lambda: not _partitions(servers, name), SECONDS, f"{name} to be gone from {servers}")
+    wait_until(lambda: not _partitions(servers, name), PATIENCE, f"{name} to be gone from {servers}")
 
 
 def delete_own_topics(servers: str) -> None:
@@ -225,7 +226,7 @@ def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitt
                 raise
             return None
 
-    return wait_until(ask, SECONDS, f"the end offsets of {topic} on {servers}") or {}
+    return wait_until(ask, PATIENCE, f"the end offsets of {topic} on {servers}") or {}
 
 
 def producer(servers: str, transactional_id: str | None = None, resends: bool = True) -> Producer:
@@ -375,7 +376,7 @@ def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) 
         stable = end_offsets(servers, topic, "read_committed")
         return all(stable[partition] > offset for partition, offset in last.items())
 
-    wait_until(there, SECONDS, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
+    wait_until(there, PATIENCE, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
 
 
 def read_all(
@@ -476,7 +477,7 @@ def _await_leaders(servers: str, name: str, partitions: int) -> None:
         found = _partitions(servers, name)
         return len(found) == partitions and all(p.leader >= 0 for p in found.values())
 
-    wait_until(led, SECONDS, f"{name} to have {partitions} partitions with leaders on {servers}", interval=0.02)
+    wait_until(led, PATIENCE, f"{name} to have {partitions} partitions with leaders on {servers}", interval=0.02)
     end_offsets(servers, name)  # a broker names the leader before it takes requests as such, longer so when it is busy
 
 

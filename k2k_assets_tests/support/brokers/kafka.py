@@ -197,10 +197,16 @@ def delete_records(servers: str, topic: str, partition: int, before: int) -> Non
 
 
 def set_config(servers: str, topic: str, name: str, value: str) -> None:
-    """Sets one config of a topic."""
+    """Sets one config of a topic, and waits until its broker has heard of it from the controller."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     _all(admin(servers).incremental_alter_configs([resource]).values())
+
+    def known() -> bool:
+        (described,) = admin(servers).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        return bool(described.result(SECONDS)[name].value == value)
+
+    wait_until(known, PATIENCE, f"{name} of {topic} to be {value} on {servers}", interval=0.02)
 
 
 def speed_up_compaction(servers: str) -> None:

@@ -19,7 +19,7 @@ from k2k_assets.sandbox.supervised import SupervisedProcess
 
 APICURIO = Path(__file__).with_name("apicurio-2.6.13.jars")
 _API = "/apis/ccompat/v7"
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 _FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 
@@ -91,7 +91,7 @@ class SandboxRegistry(SupervisedProcess):
             json.dumps(schema).encode(),
             {"Content-Type": "application/vnd.schemaregistry.v1+json"},
         )
-        with urllib.request.urlopen(request, timeout=10.0):
+        with urllib.request.urlopen(request, timeout=60.0):
             pass
 
 

@@ -16,7 +16,7 @@ from k2k_assets_tests.support.copies.processes import jvms
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
-SECONDS = 90.0
+SECONDS = 300.0
 RECORDS = [b"%d" % i for i in range(10)]
 
 
@@ -45,4 +45,4 @@ def test_jobs_follow_each_other_on_one_java_process(clusters: KafkaSandbox, tmp_
         driver.stop()
         assert driver.result(SECONDS)["records"] == len(RECORDS)
         assert jvms(psutil.Process(driver.pid)) == [java]
-    assert not java.is_running()
+    assert psutil.wait_procs([java], 60)[1] == []

@@ -97,7 +97,8 @@ def test_what_is_written_is_read_back_and_committed_positions_are_seen(
         group = kind.group(10)
         wanted = {Member(group, at): content.position(10, ends[at]) for at, content in follower.contents.items()}
         commit(cluster, wanted)
-        seen = watch(cluster, [group], [topic], {}, 0.2, lambda: None)
+        held(cluster, [group], [topic])  # its process starts, which may take as long as the offsets have to stay
+        seen = watch(cluster, [group], [topic], {}, 1.0, lambda: None)
 
         assert held(cluster, [group], [topic]) == seen.offsets == wanted
     assert seen.moved.keys() == wanted.keys()

@@ -91,7 +91,7 @@ def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(
             with started("-f", path, "-f", impatient, log=logs[1]) as second:
                 await_words(first, logs[0], f"standing by for {PARTITIONS} of {PARTITIONS} partitions")
                 await_more(second, path, clusters, 2)
-                begun = wait_until(lambda: only_generation(path, clusters), 60, "both slots of the second to commit")
+                begun = wait_until(lambda: only_generation(path, clusters), 120, "both slots of the second to commit")
                 assert begun is not None
 
                 def taken() -> int:
@@ -101,7 +101,7 @@ def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(
                     if expected:
                         await_words(first, logs[0], "free again: ")
                     await_more(first, path, clusters)
-                    wait_until(lambda: taken() == expected, 60, f"{expected} partitions to be taken over")
+                    wait_until(lambda: taken() == expected, 120, f"{expected} partitions to be taken over")
                 assert taken() == expected
                 if expected:
                     await_words(second, logs[1], f"standing by for {expected} of {PARTITIONS} partitions")

@@ -31,7 +31,7 @@ class Scrape:
     """The samples of one scrape."""
 
     def __init__(self, address: str) -> None:
-        with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         self._samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
@@ -93,7 +93,7 @@ def test_a_scrape_tells_what_the_groups_hold(
             await_words(process, log, "/metrics")
             address = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())[0]  # type: ignore[index]
             assert json_answer(address, "/live") == (200, {"live": True})
-            wait_until(lambda: json_answer(address, "/ready")[0] == 200, 60, "the first poll")
+            wait_until(lambda: json_answer(address, "/ready")[0] == 200, 120, "the first poll")
             assert json_answer(address, "/health")[1]["attention"] == {lost: "unknown"}
 
             now = Scrape(address)
@@ -122,8 +122,8 @@ def test_a_scrape_tells_what_the_groups_hold(
             commit(source, good, {at[0]: 20})
             produce(source, topic, [b"more"], 0)
             commit(source, ahead, {at[0]: source_ends[0] + 1})
-            wait_until(lambda: Scrape(address).by("groups", "state").get("ahead") == 1, 30, "the new group to show")
-            wait_until(lambda: held(target, good)[at[0]][0] == 20, 30, "the group to move")
+            wait_until(lambda: Scrape(address).by("groups", "state").get("ahead") == 1, 120, "the new group to show")
+            wait_until(lambda: held(target, good)[at[0]][0] == 20, 120, "the group to move")
             now = Scrape(address)
             assert now.value("commits_total") == 3, "the new group, and the one that moved"
             assert (now.value("poll_duration_seconds_count") or 0) > polls

@@ -115,9 +115,9 @@ def test_it_goes_on_until_a_signal_ends_it_with_0(
         try:
             for position in (5, 20):
                 commit(clusters.source_servers, group, {at: position})
-                wait_until(partial(is_at, position), 30, f"position {position} on the target")
+                wait_until(partial(is_at, position), 150, f"position {position} on the target")
             process.send_signal(number)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0, err

@@ -60,7 +60,7 @@ def answered(fixture: TailFixture) -> Callable[[AssignmentTail], None]:
         probe = tail._follower._probe
         fixture.now += 31.0
         tail.refresh()
-        wait_until(lambda: probe.asked is not None and probe.asked.done(), 60, "the answer")
+        wait_until(lambda: probe.asked is not None and probe.asked.done(), 120, "the answer")
 
     return wait
 

@@ -19,7 +19,7 @@ from k2k_assets.kafka.log_reader import LogReader, NotReadToTheEnd
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     OpenTransaction,
     Record,
     create_topic,
@@ -171,10 +171,10 @@ def waits_for_the_end_of(
 ) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     running = Running(pipeline, 1)
-    wait_until(lambda: caplog.text.count("; waiting on") >= 2, SECONDS, "two rounds of waiting")
+    wait_until(lambda: caplog.text.count("; waiting on") >= 2, PATIENCE, "two rounds of waiting")
     assert len(read_all(target, topic)) == 3, "a position that cannot be seen is not guessed"
     hanging.abort()
-    wait_until(lambda: running.copied() == 3, SECONDS, "the copy to go on")
+    wait_until(lambda: running.copied() == 3, PATIENCE, "the copy to go on")
     running.stop.set()
     running.join()
     assert running.error is None

@@ -52,7 +52,7 @@ def test_a_service_of_compose_runs_a_command_that_is_there(name: str) -> None:
     else:
         done = subprocess.run(
             [Path(sys.executable).parent / program, *_commands(arguments), "--help"],
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=500, check=True,
         )  # fmt: skip
         for option in (one for one in arguments if one.startswith("-")):
             assert re.search(rf"(^|\s){re.escape(option)}[,\s]", done.stdout), (option, done.stdout)

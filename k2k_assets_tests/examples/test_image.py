@@ -132,8 +132,8 @@ def test_it_copies_and_a_signal_ends_it_after_its_last_commit(
     environment = plain_environment() | {"K2K_HOME": str(tmp_path / "home")}
     with subprocess.Popen([image.bin / "k2k", "start", "-f", file], env=environment, stderr=subprocess.PIPE) as process:
         try:
-            wait_until(lambda: len(read_all(target, topic)) == 500, 120.0, "the copy")
+            wait_until(lambda: len(read_all(target, topic)) == 500, 300.0, "the copy")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60.0) == 0
+            assert process.wait(120.0) == 0
         finally:
             process.kill()

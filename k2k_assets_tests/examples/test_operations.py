@@ -35,7 +35,7 @@ from k2k_assets_tests.support.services.systemd import Service, service
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "examples" / "deploy" / "systemd" / "k2k@.service"
-_SECONDS = 120.0
+_SECONDS = 300.0
 PORT = {"OTEL_EXPORTER_PROMETHEUS_PORT": "0", "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1"}
 _IS_ROOT = os.geteuid() == 0
 

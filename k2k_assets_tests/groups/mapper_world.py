@@ -121,7 +121,7 @@ def await_held(world: World, group: str, **positions: int) -> dict[TopicPartitio
         return {at: offset for at, (offset, _) in found.items()} == wanted
 
     try:
-        wait_until(there, 60, f"{wanted}")
+        wait_until(there, 120, f"{wanted}")
     except TimeoutError as error:
         raise AssertionError(f"{error}, found {found}") from None
     return {at: metadata for at, (_, metadata) in found.items()}

@@ -316,7 +316,7 @@ def test_while_slots_copy_and_commit_at_different_times(
         enough.set()
         writer.join(60)
         ends = world.ends()
-        wait_until(lambda: running.positions() == ends, 60, "all to be copied, trailing markers too")
+        wait_until(lambda: running.positions() == ends, 120, "all to be copied, trailing markers too")
         running.stop.set()
         running.join()
         last = every_offset(world.ends())
@@ -361,7 +361,7 @@ def test_after_a_crash_that_leaves_duplicates(clusters: KafkaSandbox, tmp_path: 
 
 def _is_still(servers: str, topic: str) -> bool:
     before = read_all(servers, topic)
-    time.sleep(0.5)
+    time.sleep(5)
     return read_all(servers, topic) == before
 
 
@@ -382,9 +382,9 @@ def test_every_offset_of_a_compacted_partition(clusters: KafkaSandbox, tmp_path:
         world.write(1, 9)  # the segment that is written to is not compacted
         return len(read_all(source, topic)) < written / 2
 
-    wait_until(is_compacted, 60, "the source to be compacted", interval=0.2)
+    wait_until(is_compacted, 120, "the source to be compacted", interval=0.2)
     set_config(source, topic, "min.compaction.lag.ms", str(24 * 3600 * 1000))  # no further compaction
-    wait_until(lambda: _is_still(source, topic), 60, "the cleaner to end what it has begun")
+    wait_until(lambda: _is_still(source, topic), 120, "the cleaner to end what it has begun")
     copy(pipeline)
     with translator_of(pipeline) as translator:
         positions = every_offset(world.ends())

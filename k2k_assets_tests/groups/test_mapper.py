@@ -86,7 +86,7 @@ def test_the_life_of_a_group(world: World) -> None:
 
         delete_records(world.target, world.topic, 0, 60)
         assert words(poller.poll(), group)[0] == "expired"
-        wait_until(lambda: held(world.target, group)[t0][0] == 60, 60, "the log start to be committed")
+        wait_until(lambda: held(world.target, group)[t0][0] == 60, 120, "the log start to be committed")
 
         before = held(world.target, group)
         delete_group(world.source, group)
@@ -107,7 +107,7 @@ def test_commits_that_are_not_ours(world: World) -> None:
         assert unselected not in result.decisions
         assert words(result, group) == {1: "foreign", 2: "exact"}
         assert words(result, translated) == {1: "translation"}, "no translation is translated back"
-        wait_until(lambda: t2 in held(world.target, group), 60, "the commit")
+        wait_until(lambda: t2 in held(world.target, group), 120, "the commit")
         assert held(world.target, group)[t1] == (3, "of somebody else")
         assert held(world.target, translated) == {}
     sync_once(world.pipeline(names, onForeignTargetCommit="overwrite"))
@@ -236,12 +236,12 @@ def test_a_frozen_mapper_leaves_no_wrong_offset_behind(world: World, tmp_path: P
     worker.start()
     try:
         process = psutil.Process(worker.pid)
-        wait_until(lambda: process.status() == psutil.STATUS_STOPPED, 60, f"the mapper to stop before {step}")
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED, 240, f"the mapper to stop before {step}")
         commit(world.source, group, {at: 15})
         assert sync_once(world.pipeline([group])).committed == {group}
         await_held(world, group, p2=15)
         process.resume()
-        worker.join(60)
+        worker.join(240)
         assert worker.exitcode == Superseded.exit_code
     finally:
         worker.kill()
@@ -277,13 +277,13 @@ def test_a_broker_that_dies_and_comes_back(clusters: KafkaSandbox, world: World,
     thread.start()
     try:
         first = world.best(1, 12)
-        wait_until(lambda: position(world.target, group, at) == first, 60, "the first commit")
+        wait_until(lambda: position(world.target, group, at) == first, 120, "the first commit")
         broker = clusters.source if victim == "source" else clusters.target
         broker.kill()
         broker.start()
         commit(world.source, group, {at: 66})
         moved = world.best(1, 66)
-        wait_until(lambda: position(world.target, group, at) == moved, 60, "the commit after the restart")
+        wait_until(lambda: position(world.target, group, at) == moved, 120, "the commit after the restart")
     finally:
         stop.set()
         thread.join(30)

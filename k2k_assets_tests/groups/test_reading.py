@@ -173,14 +173,14 @@ def test_share_groups_are_told_apart(source: Cluster, tmp_path: Path) -> None:
     program = tmp_path / "Share.java"
     program.write_text(_SHARE)
     command = ["java", "-cp", f"{fetch_jars()}/*", str(program), servers, group, topic]
-    subprocess.run(command, check=True, timeout=60, capture_output=True)
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
 
     def listed() -> bool:
         seen = SourceGroups(source, GroupSelection(".*")).observe([topic])
         assert group not in seen.states
         return group in seen.not_handled
 
-    wait_until(listed, 60, "the share group to be listed")
+    wait_until(listed, 120, "the share group to be listed")
     assert SourceGroups(source, GroupSelection("another.*")).observe([topic]).not_handled == ()
     # On the target nothing may be committed for it.
     assert TargetGroups(source).observe([group]).states[group].kind is GroupKind.OTHER
@@ -274,7 +274,8 @@ public class Share {
     p.put("bootstrap.servers", args[0]); p.put("group.id", args[1]);
     var bytes = new ByteArrayDeserializer();
     try (var consumer = new KafkaShareConsumer<byte[], byte[]>(p, bytes, bytes)) {
-      consumer.subscribe(List.of(args[2])); consumer.poll(Duration.ofSeconds(2));
+      consumer.subscribe(List.of(args[2]));
+      for (int i = 0; i < 5; i++) consumer.poll(Duration.ofSeconds(2));
     }
   }
 }

@@ -191,12 +191,12 @@ def test_groups_move_there_and_back_while_both_run_and_are_killed(
     mapper = threading.Thread(target=sync, args=(pipeline, ended), kwargs={"observer": polled.append})
     writer.start()
     try:
-        wait_until(lambda: all(one.copied() for one in running), 60, "copying")
+        wait_until(lambda: all(one.copied() for one in running), 120, "copying")
         mapper.start()
         for one, runner in zip((*running, *running), (*runners, *runners), strict=True):
             before = one.copied()
             stand()
-            wait_until(lambda one=one, before=before: one.copied() != before or one.error, 60, "copying")  # type: ignore[misc]
+            wait_until(lambda one=one, before=before: one.copied() != before or one.error, 120, "copying")  # type: ignore[misc]
             runner[1]()
             stand()
         # Whatever is committed meanwhile may be early, and skips nothing.

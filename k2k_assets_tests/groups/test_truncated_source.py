@@ -178,7 +178,7 @@ def test_what_was_read_of_the_former_log_stays_unknown_when_the_copy_has_gone_on
     assert " ".join(advised) in result.unproven[at]
     assert f"--topic {topic}:0" in result.unproven[at]
     of_group = ("--bootstrap-server", source.servers, "--group", groups[60, 0], "--topic", f"{topic}:0")
-    done = subprocess.run([*tool("consumer.group.ConsumerGroupCommand"), *of_group, *advised], timeout=SECONDS)
+    done = subprocess.run([*tool("consumer.group.ConsumerGroupCommand"), *of_group, *advised], timeout=10 * SECONDS)
     assert done.returncode == 0
     assert sync_once(pipeline).lines(groups[60, 0])[0].decision.value == "exact"
 

@@ -65,7 +65,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
 def answered(follower: TopicFollower) -> None:
     """Waits for what is asked in a thread."""
     probe = follower._probe
-    wait_until(lambda: probe.asked is not None and probe.asked.done(), 60, "the answer")
+    wait_until(lambda: probe.asked is not None and probe.asked.done(), 120, "the answer")
 
 
 def offsets(batch: list[Any]) -> list[tuple[int, int]]:
@@ -313,10 +313,10 @@ def test_on_real_brokers(clusters: KafkaSandbox, followed: Callable[..., TopicFo
 
     assert values() == [b"0", b"1", b"2"]
     produce(servers, topic, [b"3"], 0)
-    assert wait_until(follower.refresh, 60, "a record")[0].value() == b"3"
+    assert wait_until(follower.refresh, 120, "a record")[0].value() == b"3"
     add_partitions(servers, topic, 2)
     produce(servers, topic, [b"new"], 1)
-    assert wait_until(values, 30, "the new partition") == [b"new"]
+    assert wait_until(values, 120, "the new partition") == [b"new"]
     delete_topic(servers, topic)
     with pytest.raises(TopicLost):
         follower.ends()
@@ -364,7 +364,7 @@ def test_records_that_are_deleted_before_they_are_read_on_real_brokers(
             return False
         return bool(values)
 
-    wait_until(is_read, 60, "what is left")
+    wait_until(is_read, 120, "what is left")
     lost = follower.take_lost()
     assert values[-2:] == [b"4", b"5"]
     assert lost in ([(0, 0, 4)], []), "nothing, if they came before they were deleted"

@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from k2k_assets.orchestration.sensors import group_observation, lateness, observation
 from k2k_assets_tests.support.brokers.kafka import unique
 from k2k_assets_tests.support.spark.session import spark
 
 __all__ = ["spark"]
+
+
+@pytest.fixture(autouse=True)
+def _busy_clusters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sensor gives up a tick after seconds without an answer, and a test would take that for its result."""
+    if request.node.get_closest_marker("integration"):
+        for module in (observation, group_observation, lateness):
+            monkeypatch.setattr(module, "CALL_SECONDS", 60.0)
 
 
 @pytest.fixture

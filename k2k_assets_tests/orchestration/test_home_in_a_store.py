@@ -113,7 +113,7 @@ def await_next_record(servers: str, group: str, at: TopicPartition, value: bytes
         left = [record for record in read_all(servers, *at) if offset is not None and record.offset >= offset]
         return left[0].value == value if left else False
 
-    wait_until(reads_on_there, 30, f"{group} to stand before {value!r} in {at}")
+    wait_until(reads_on_there, 120, f"{group} to stand before {value!r} in {at}")
 
 
 def shown(folder: Path, key: dg.AssetKey) -> dict[str, object]:

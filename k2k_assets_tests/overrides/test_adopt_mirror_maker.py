@@ -22,7 +22,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-SECONDS = 120.0
+SECONDS = 400.0
 
 
 @pytest.mark.parametrize(

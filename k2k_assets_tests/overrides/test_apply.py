@@ -298,7 +298,7 @@ def test_who_copies_is_asked_first_and_fenced_if_need_be(clusters: KafkaSandbox,
     assert code == 0, said
 
     produce(source, topic, [b"b"])  # the fenced instance stands by, and continues at the new position
-    wait_until(lambda: fixture.newest(topic).position == 6, 60, "the copy to go on")
+    wait_until(lambda: fixture.newest(topic).position == 6, 120, "the copy to go on")
     running.end()
     kinds = [(r.kind, r.position) for r in commit_records(fixture.pipeline, fixture.target)]
     assert ("override", 2) in kinds
@@ -327,7 +327,7 @@ def test_what_is_copied_until_the_copier_is_fenced_counts(
     code, said = fixture.tool("set", "-o", f"{topic}:0:latest", "--force")
     assert code == 0, said
     produce(source, topic, [b"10"])
-    wait_until(lambda: fixture.newest(topic).position == 11, 60, "the copy to go on")
+    wait_until(lambda: fixture.newest(topic).position == 11, 120, "the copy to go on")
     running.end()
     assert fixture.copied(topic) == [b"%d" % i for i in range(11)]
     fixture.assert_covered()
@@ -341,14 +341,14 @@ def test_who_stopped_a_topic_lets_go_of_it_while_it_copies_another(
     good, bad = (create_topic(source, unique(name)) for name in ("good", "bad"))
     fixture = OverrideFixture(clusters, tmp_path, capsys, good, bad)
     running = _copied_until_created_anew(fixture, good, bad, cores=1)
-    wait_until(lambda: claimed_topics(clusters, fixture.pipeline) == {good}, 60, "the slot to let go of it")
+    wait_until(lambda: claimed_topics(clusters, fixture.pipeline) == {good}, 120, "the slot to let go of it")
     produce(source, good, [b"b"] * 2)
-    wait_until(lambda: fixture.newest(good).position == 5, 60, "the other topic to be copied on")
+    wait_until(lambda: fixture.newest(good).position == 5, 120, "the other topic to be copied on")
     code, said = fixture.tool("set", "-o", f"{good}:all:earliest")
     assert code == 3
     assert f"has not released {good}-0. Stop it first" in said
     assert fixture.tool("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")[0] == 0
-    wait_until(lambda: fixture.newest(bad).position == 5, 60, "the new topic to be copied")
+    wait_until(lambda: fixture.newest(bad).position == 5, 120, "the new topic to be copied")
     assert fixture.values(good) == [b"a"] * 3 + [b"b"] * 2
     running.end()
     assert fixture.newest(bad).reason is None
@@ -366,8 +366,8 @@ def test_a_topic_that_was_created_anew_is_taken_up_once_it_is_accepted(
     fixture = OverrideFixture(clusters, tmp_path, capsys, good, bad)
     running = _copied_until_created_anew(fixture, good, bad, cores=2)
     accepted = ("set", "-o", f"{bad}:all:earliest", "--accept-new-topic")
-    wait_until(lambda: fixture.tool(*accepted)[0] == 0, 60, "the slot to let go of it")
-    wait_until(lambda: fixture.newest(bad).position == 5, 60, "the new topic to be copied")
+    wait_until(lambda: fixture.tool(*accepted)[0] == 0, 120, "the slot to let go of it")
+    wait_until(lambda: fixture.newest(bad).position == 5, 120, "the new topic to be copied")
     running.end()
     assert fixture.values(bad) == [b"a"] * 3 + [b"%d" % i for i in range(5)]
 
@@ -381,7 +381,7 @@ def _copied_until_created_anew(fixture: OverrideFixture, good: str, bad: str, co
     delete_topic(fixture.source, bad)
     create_topic(fixture.source, bad)
     produce(fixture.source, bad, [b"%d" % i for i in range(5)])
-    wait_until(lambda: fixture.newest(bad).reason, 60, "the topic to be stopped")
+    wait_until(lambda: fixture.newest(bad).reason, 120, "the topic to be stopped")
     return running
 
 

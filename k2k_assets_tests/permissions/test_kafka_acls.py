@@ -90,7 +90,7 @@ def test_what_is_printed_is_taken_and_is_enough(
     def has() -> dict[str, set[AclBinding]]:
         return {role: acls_of(secure.admin(broker), fixture.user) for role, broker in fixture.brokers.items()}
 
-    wait_until(lambda: has() == wanted, 60, "the ACLs to be those that were printed")
+    wait_until(lambda: has() == wanted, 120, "the ACLs to be those that were printed")
 
     pipeline = load_pipeline([path])
     for _ in range(2):  # the second run takes over from the first, and fences its slots

@@ -78,8 +78,8 @@ def test_a_topic_that_may_not_be_written_any_more_stops(
     first, other = copying.topics
     said = copying.revoke("target", copying.pipeline.routing.target_topic(first), "WRITE")
     copying.write()
-    wait_until(copying.stopped, 60, "the topic to be stopped")
-    wait_until(lambda: copying.running.positions()[TopicPartition(other, 0)] == 4, 60, "the other topic to be copied")
+    wait_until(copying.stopped, 120, "the topic to be stopped")
+    wait_until(lambda: copying.running.positions()[TopicPartition(other, 0)] == 4, 120, "the other topic to be copied")
     ((topic, reason),) = copying.stopped().items()
     assert topic == first
     assert said in reason
@@ -98,9 +98,9 @@ def test_an_idle_topic_on_which_all_rights_are_gone_stops_alone(
     copying = Copying(secure_clusters, tmp_path, exactly_once=True)
     first, other = copying.topics
     copying.revoke(role, first if role == "source" else copying.pipeline.routing.target_topic(first))
-    wait_until(copying.stopped, 60, "the topic to be stopped")
+    wait_until(copying.stopped, 120, "the topic to be stopped")
     copying.write(other)
-    wait_until(lambda: copying.running.positions()[TopicPartition(other, 0)] == 4, 60, "the other topic to be copied")
+    wait_until(lambda: copying.running.positions()[TopicPartition(other, 0)] == 4, 120, "the other topic to be copied")
     ((topic, reason),) = copying.stopped().items()
     assert topic == first
     assert "k2k acls" in reason
@@ -120,10 +120,10 @@ def test_while_progress_may_not_be_written_nothing_is_copied_and_it_says_so(
     def sessions() -> int:
         return sum(said in record.getMessage() for record in caplog.records)
 
-    wait_until(lambda: sessions() >= 3, 60, "three sessions that end with the reason")
+    wait_until(lambda: sessions() >= 3, 120, "three sessions that end with the reason")
     assert not copying.stopped()
     copying.give_back()
-    wait_until(lambda: set(copying.running.positions().values()) == {4}, 60, "both topics to be copied")
+    wait_until(lambda: set(copying.running.positions().values()) == {4}, 120, "both topics to be copied")
     copying.running.end()
     if exactly_once:
         copying.assert_copied()
@@ -143,9 +143,9 @@ def test_while_a_control_topic_may_not_even_be_seen_it_is_waited_for(
     def sessions() -> int:
         return sum("k2k acls" in record.getMessage() for record in caplog.records)
 
-    wait_until(lambda: sessions() >= 3, 60, "three sessions that end with the reason")
+    wait_until(lambda: sessions() >= 3, 120, "three sessions that end with the reason")
     assert not copying.stopped()
     copying.give_back()
-    wait_until(lambda: set(copying.running.positions().values()) == {4}, 60, "both topics to be copied")
+    wait_until(lambda: set(copying.running.positions().values()) == {4}, 120, "both topics to be copied")
     copying.running.end()
     copying.assert_copied()

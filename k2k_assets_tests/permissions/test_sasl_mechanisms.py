@@ -196,7 +196,7 @@ def test_batches_are_read_for_longer_than_credentials_are_good(
     reader.assign({partition: Position(0)})
     values: list[bytes | None] = []
     deadline = Deadline(3 * REAUTHENTICATE_MS / 1000)
-    while not deadline.expired() and (way == "token" or len(values) < 100):
+    while len(values) < 100 or (way == "token" and not deadline.expired()):
         values += [value for chunk in reader.poll(1000, 0.1).chunks for value in chunk.columns().values()]
     produce(doors[0].broker.servers, topic, [b"late"], 0)
     (chunk,) = wait_until(lambda: reader.poll(1000, 0.1).chunks, SECONDS, "the late record")
@@ -226,19 +226,26 @@ def test_batches_are_written_for_longer_than_credentials_are_good(
         return sign_in(self, deadline)
 
     monkeypatch.setattr(BrokerConnection, "_sign_in", noted)
+
+    def signed_in_again() -> list[BrokerConnection]:
+        return [connection for connection in set(shown) if shown.count(connection) > 1]
+
+    def all_expired() -> bool:
+        """All credentials at least once. What a busy machine shows too late is shown on another connection."""
+        return deadline.expired() and (len(signed_in_again()) >= 2 or at_last.expired())
+
     features = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
     pipeline = load_pipeline([write_secure_pipeline(tmp_path, source, target, [topic], features=features)])
     servers = doors[0].broker.servers, doors[1].broker.servers
-    count, deadline = 200, Deadline(3 * REAUTHENTICATE_MS / 1000)
+    count, deadline, at_last = 200, Deadline(3 * REAUTHENTICATE_MS / 1000), Deadline(120)
     with copying_by(BATCHES):
         running = Running(pipeline, 1)
-        while (not deadline.expired() and way == "token") or count < 210:
+        while (way == "token" and not all_expired()) or count < 210:
             produce(servers[0], topic, [b"later"], 0)
             count += 1
             running.await_copied(count)
         running.end()
-    again = [connection for connection in set(shown) if shown.count(connection) > 1]
-    assert len(again) >= 2 if way == "token" else not again
+    assert len(signed_in_again()) >= 2 if way == "token" else not signed_in_again()
     assert assert_same_content(servers[0], topic, servers[1]) == count
     assert_exact_mappings(pipeline, *servers, topic)
 

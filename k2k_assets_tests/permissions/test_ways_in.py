@@ -123,7 +123,7 @@ def test_who_is_not_let_in_is_told_why(
     log = tmp_path / "termination-log"
     begin = time.monotonic()
     assert run(["start", "--once", "-f", str(path), "-l", str(log)]) == 3
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 120
     shown = capsys.readouterr().err
     assert re.search(f"the {side} cluster at {brokers[side].servers} {said}", shown), shown
     assert "Traceback" not in shown

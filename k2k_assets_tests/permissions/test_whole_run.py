@@ -158,7 +158,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
         path = tmp_path / "open"
         path.write_text("a s3cret-in-file b")
         path.chmod(0o644)
-        wait_until(lambda: search.in_arguments and search.in_open_files, 30, "both to be found")
+        wait_until(lambda: search.in_arguments and search.in_open_files, 120, "both to be found")
         process.kill()
     assert {name for name, _ in search.in_arguments} == {"one"}
     assert search.in_open_files == {path} == search.in_files()

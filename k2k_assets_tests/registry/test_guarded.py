@@ -142,7 +142,7 @@ def test_who_is_not_let_in_is_stopped(
         assert run(["validate", "--connect", "-f", str(path)]) == 3
         began = time.monotonic()
         outcome = copy(pipeline)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 120
         words = told(outcome)[doors.topic]
         assert "[registry-login-refused]" in words
         assert said in words
@@ -186,22 +186,22 @@ def test_the_password_of_a_url_is_sent_and_shown_nowhere(
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_slot_writes_heartbeats_while_slow_registries_are_asked(doors: Doors, mode: str) -> None:
-    """Each request takes two and a half seconds, and others would take over after six."""
+    """Each request takes two and a half seconds, and others would take over after nine."""
     with doors.guard() as guard:
         guard.seconds = 2.5
         path = doors.pipeline(guard, mode)
         document = yaml.safe_load(path.read_text())
-        document["coordination"]["assignment"]["graceWindow"] = "6 seconds"
+        document["coordination"]["assignment"]["graceWindow"] = "9 seconds"
         path.write_text(yaml.safe_dump(document))
         pipeline = load_pipeline([path])
         assert copy(pipeline, cores=1).stopped == {}
-        assert guard.let_in * guard.seconds > 6
+        assert guard.let_in * guard.seconds > 9
     beats = [
         record.timestamp / 1000
         for record in read_all(doors.target, pipeline.coordination.assignment.topic)
         if json.loads(record.key or b"{}")["kind"] in ("claim", "beat")
     ]
-    assert max(after - before for before, after in pairwise(beats)) < 6
+    assert max(after - before for before, after in pairwise(beats)) < 9
     assert doors.decoded() == list(range(5))
 
 
@@ -239,7 +239,7 @@ def test_a_refusal_that_passes_stops_nothing(doors: Doors, mode: str) -> None:
         pipeline = load_pipeline([doors.pipeline(guard, mode, **BASIC)])
         guard.user = (USER, "nobody knows yet")
         running = Running(pipeline, 1)
-        wait_until(lambda: guard.refused >= 2 or running.error, 60, "two refusals")
+        wait_until(lambda: guard.refused >= 2 or running.error, 120, "two refusals")
         guard.user = (USER, PASSWORD)
         running.await_copied(5)
         running.end()

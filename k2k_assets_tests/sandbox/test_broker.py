@@ -30,12 +30,12 @@ def test_data_outlive_a_broker_that_is_killed(clusters: KafkaSandbox) -> None:
     servers = clusters.target_servers
     topic = kafka.create_topic(servers, kafka.unique("restart"))
     kafka.produce(servers, topic, [b"before"])
-    pid, cluster_id = clusters.target.pid, kafka.admin(servers).list_topics(timeout=10).cluster_id
+    pid, cluster_id = clusters.target.pid, kafka.admin(servers).list_topics(timeout=60).cluster_id
     clusters.target.restart(kill=True)
     kafka.produce(servers, topic, [b"after"])
     assert clusters.target.pid != pid
     assert clusters.target_servers == servers
-    assert kafka.admin(servers).list_topics(timeout=10).cluster_id == cluster_id == clusters.target.cluster_id
+    assert kafka.admin(servers).list_topics(timeout=60).cluster_id == cluster_id == clusters.target.cluster_id
     assert [record.value for record in kafka.read_all(servers, topic)] == [b"before", b"after"]
 
 
@@ -113,7 +113,7 @@ def test_a_port_that_was_taken_since_it_was_drawn_is_replaced_until_clients_know
             broker.start()
         known = broker.servers
         assert known != drawn
-        assert kafka.admin(known).list_topics(timeout=10).cluster_id == cluster_id
+        assert kafka.admin(known).list_topics(timeout=60).cluster_id == cluster_id
         broker.kill()
         with _listener(broker), pytest.raises(K2KError, match="ended while it started"):
             broker.start()
@@ -130,7 +130,7 @@ def test_another_broker_at_the_port_is_not_taken_for_this_one(clusters: KafkaSan
     try:
         broker.start()
         assert broker.servers != clusters.source_servers
-        assert kafka.admin(broker.servers).list_topics(timeout=10).cluster_id == broker.cluster_id
+        assert kafka.admin(broker.servers).list_topics(timeout=60).cluster_id == broker.cluster_id
     finally:
         broker.kill()
 

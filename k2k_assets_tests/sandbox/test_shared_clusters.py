@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+from confluent_kafka import KafkaException
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox import Broker, KafkaSandbox
@@ -57,7 +59,13 @@ def test_a_broker_that_dies_is_started_again_and_told(tmp_path: Path) -> None:
     (process,) = (each for each in psutil.process_iter(["cmdline"]) if _is_program_of(each, found.source))
     process.kill()
     process.wait(SECONDS)
-    wait_until(lambda: topic in topics(found.source_servers), 3 * SECONDS, "the broker")
+
+    def is_back() -> bool:
+        with suppress(KafkaException):
+            return topic in topics(found.source_servers)
+        return False
+
+    wait_until(is_back, 6 * SECONDS, "the broker")
     with pytest.warns(UserWarning, match="'source', process None, does not answer"):
         clusters.__exit__(None, None, None)
 

@@ -35,7 +35,7 @@ def _start(tmp_path: Path, grace: float, directory: str, script: str) -> tuple[s
 
 def test_it_ends_with_the_brokers_exit_code(tmp_path: Path) -> None:
     process, _ = _start(tmp_path, 0, "", "echo its words; exit 7")
-    assert process.wait(10) == 7
+    assert process.wait(60) == 7
     assert (tmp_path / "log").read_text() == "its words\n"
 
 
@@ -44,10 +44,10 @@ def test_a_closed_pipe_ends_the_broker_in_an_orderly_way(tmp_path: Path) -> None
     directory.mkdir()
     script = f"trap 'echo stopped; exit 0' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     process, pid = _start(tmp_path, 10, str(directory), script)
-    wait_until((tmp_path / "ready").exists, 60, "the script to be ready")
+    wait_until((tmp_path / "ready").exists, 120, "the script to be ready")
     assert process.stdin is not None
     process.stdin.close()
-    process.wait(10)
+    process.wait(60)
     assert not psutil.pid_exists(pid)
     assert not directory.exists()
     assert (tmp_path / "log").read_text() == "stopped\n"
@@ -56,17 +56,17 @@ def test_a_closed_pipe_ends_the_broker_in_an_orderly_way(tmp_path: Path) -> None
 def test_a_broker_that_does_not_heed_is_killed(tmp_path: Path) -> None:
     script = f"trap '' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     process, pid = _start(tmp_path, 0.2, "", script)
-    wait_until((tmp_path / "ready").exists, 60, "the script to be ready")
+    wait_until((tmp_path / "ready").exists, 120, "the script to be ready")
     assert process.stdin is not None
     process.stdin.close()
-    process.wait(10)
+    process.wait(60)
     assert not psutil.pid_exists(pid)
 
 
 def test_ending_the_supervisor_ends_the_broker(tmp_path: Path) -> None:
     process, pid = _start(tmp_path, 10, "", "exec sleep 600")
     process.terminate()
-    process.wait(10)
+    process.wait(60)
     assert not psutil.pid_exists(pid)
 
 
@@ -79,9 +79,9 @@ def test_brokers_and_data_go_with_a_killed_parent(number: signal.Signals) -> Non
         source, target, directory = parent.stdout.readline().split()
         assert all(psutil.pid_exists(int(pid)) for pid in (source, target))
         os.kill(parent.pid, number)
-        parent.wait(10)
-        wait_until(lambda: not psutil.pid_exists(int(source)), 60, "the source broker to end")
-        wait_until(lambda: not psutil.pid_exists(int(target)), 60, "the target broker to end")
-        wait_until(lambda: not Path(directory).parent.exists(), 60, "temporary data to go")
+        parent.wait(60)
+        wait_until(lambda: not psutil.pid_exists(int(source)), 120, "the source broker to end")
+        wait_until(lambda: not psutil.pid_exists(int(target)), 120, "the target broker to end")
+        wait_until(lambda: not Path(directory).parent.exists(), 120, "temporary data to go")
     finally:
         parent.kill()

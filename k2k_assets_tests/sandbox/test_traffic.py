@@ -60,17 +60,21 @@ def test_continuous_traffic_flows_until_it_is_stopped(clusters: KafkaSandbox) ->
     writer = threading.Thread(target=continuous_traffic, args=(servers, stop))
     writer.start()
     try:
-        wait_until(lambda: "demo.orders" in kafka.topics(servers), 60, "the topics")
-        wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 60, "some orders")
+        wait_until(lambda: "demo.orders" in kafka.topics(servers), 120, "the topics")
+        wait_until(lambda: sum(kafka.end_offsets(servers, "demo.orders").values()) > 5, 120, "some orders")
         with following_groups(servers):
             first = {group.name: _read(servers, group.name) for group in SAMPLE_GROUPS}
             assert all(first.values()), first
             assert all(state.active for name, state in _states(servers).items() if name in first)
-            wait_until(lambda: _read(servers, "demo-shipping") > first["demo-shipping"], 60, "another commit")
-        assert not any(state.active for name, state in _states(servers).items() if name in first)
+            wait_until(lambda: _read(servers, "demo-shipping") > first["demo-shipping"], 120, "another commit")
+        wait_until(
+            lambda: not any(state.active for name, state in _states(servers).items() if name in first),
+            60,
+            "the groups to be left",
+        )
     finally:
         stop.set()
-        writer.join(10)
+        writer.join(60)
         for topic in [name for name in kafka.topics(servers) if name.startswith("demo.")]:
             kafka.delete_topic(servers, topic)
     assert not writer.is_alive()

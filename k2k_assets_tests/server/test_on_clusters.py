@@ -66,7 +66,7 @@ class World:
 
     def await_that(self, shown: Any, what: str) -> None:
         """Waits until the page would show something."""
-        wait_until(lambda: shown(self.get()), 30.0, what)
+        wait_until(lambda: shown(self.get()), 120.0, what)
 
     def position(self, partition: int = 0) -> int:
         """By the commit log itself."""
@@ -183,7 +183,7 @@ def test_partitions_of_a_running_copy_are_taken_only_by_force(world: World) -> N
     forced = {**asked, "force": True}
     plan = world.post("positions", **forced).json()["plan"]
     assert world.post("positions", **forced, plan=plan).json()["applied"]
-    wait_until(lambda: len(read_all(world.clusters.target_servers, world.topic)) == 35, 60.0, "the second copy")
+    wait_until(lambda: len(read_all(world.clusters.target_servers, world.topic)) == 35, 120, "the second copy")
     running.end()
 
 
@@ -206,9 +206,9 @@ def test_the_folder_is_followed(world: World) -> None:
     assert ids() == [world.id]
     second = yaml.safe_load(world.file.read_text()) | {"name": "zzz"}
     (world.folder / "zzz.yaml").write_text(json.dumps(second))
-    wait_until(lambda: f"zzz:{world.pipeline.group}" in ids(), 60, "the new file")
+    wait_until(lambda: f"zzz:{world.pipeline.group}" in ids(), 120, "the new file")
     (world.folder / "zzz.yaml").unlink()
-    wait_until(lambda: ids() == [world.id], 60, "its end")
+    wait_until(lambda: ids() == [world.id], 120, "its end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -220,4 +220,4 @@ def test_a_signal_ends_it_without_a_word(number: int, world: World) -> None:
         address = process.stdout.readline().split()[0]
         assert httpx.get(f"{address}api/v1/pipelines/{world.id}", timeout=60.0).status_code == 200
         process.send_signal(number)
-        assert (process.wait(20.0), process.stderr.read() if process.stderr else "") == (0, "")
+        assert (process.wait(60.0), process.stderr.read() if process.stderr else "") == (0, "")

@@ -91,5 +91,5 @@ def test_a_process_that_is_killed_leaves_no_java(tmp_path: Path, when: str) -> N
             family = [java, *java.children(recursive=True)]
         finally:
             run.kill()
-    psutil.wait_procs(family, 20)
+    psutil.wait_procs(family, 120)
     assert not any(map(is_alive, family))

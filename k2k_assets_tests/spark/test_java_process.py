@@ -132,6 +132,7 @@ def test_one_that_another_thread_is_starting_is_killed_too(monkeypatch: pytest.M
         return process
 
     monkeypatch.setattr(subprocess, "Popen", slowly)
+    monkeypatch.setattr(java_process, "_BIRTH_SECONDS", 30.0)
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(JavaProcess, ["sleep", "60"])
         assert born.wait(10)

@@ -104,7 +104,7 @@ def test_pods_of_the_settings_of_the_page_copy_and_one_that_is_lost_is_replaced(
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, log.read_text()
             assert cluster.requests <= granted(), "the role of the page allows all of it"
-        wait_until(lambda: not cluster.pods, 30, "the pods to be deleted")
+        wait_until(lambda: not cluster.pods, 120, "the pods to be deleted")
     assert assert_all_copied(clusters, pipeline, overtaken=True) == flow.written
     assert "Traceback" not in log.read_text()
 

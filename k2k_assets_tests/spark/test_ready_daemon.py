@@ -16,7 +16,7 @@ import pytest
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.spark.ready_daemon import MODULE, VARIABLE, ReadyDaemon
-from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS
 
 pytestmark = pytest.mark.processes
 
@@ -37,10 +37,10 @@ def asked(address: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         yield daemon, port
         assert daemon.stdin is not None
         daemon.stdin.close()
-        daemon.wait(20)
+        daemon.wait(PATIENCE)
     finally:
         daemon.kill()
-        daemon.wait(10)
+        daemon.wait(PATIENCE)
 
 
 def listener(port: int, *processes: int) -> int | None:
@@ -59,7 +59,7 @@ def test_the_ready_one_takes_over_and_both_end_with_their_input() -> None:
         assert not Path(ready.address).parent.exists()
         with asked(ready.address) as (second, its_port):
             assert listener(its_port, second.pid, ready.process.pid) == second.pid, "a daemon is used once"
-    ready.process.wait(20)
+    ready.process.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("killed", ["before it is asked", "never there"])
@@ -69,7 +69,7 @@ def test_where_none_is_ready_it_is_the_daemon_itself(killed: str, tmp_path: Path
         ready = ReadyDaemon()
         address = ready.address
         ready.process.kill()
-        ready.process.wait(10)
+        ready.process.wait(PATIENCE)
     with asked(address) as (daemon, port):
         assert listener(port, daemon.pid) == daemon.pid
 
@@ -78,8 +78,8 @@ def test_one_that_is_killed_takes_the_one_that_waits_for_it_along() -> None:
     ready = ReadyDaemon()
     with asked(ready.address) as (daemon, _):
         ready.process.kill()
-        daemon.wait(20)
-    ready.process.wait(10)
+        daemon.wait(PATIENCE)
+    ready.process.wait(PATIENCE)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_one_that_nobody_wants_any_more_ends_and_leaves_nothing() -> None:
     process, address = psutil.Process(ready.process.pid), Path(ready.address)
     assert address.exists()
     del ready
-    process.wait(20)
+    process.wait(PATIENCE)
     assert not address.parent.exists()
 
 

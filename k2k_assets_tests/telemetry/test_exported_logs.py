@@ -78,7 +78,7 @@ def test_lines_of_slots_are_those_of_the_slot(tmp_path: Path, monkeypatch: pytes
                     _log.warning("another slot of this process")
                 reporter.close()
                 _log.warning("behind it")
-                wait_until(lambda: bool(heard.leavings), 60, "the slot to leave")
+                wait_until(lambda: bool(heard.leavings), 120, "the slot to leave")
     first, long = collector.lines
     assert (first.text, first.severity) == ("orders-3 starts again", "WARNING")
     assert first.attributes == {
@@ -100,7 +100,7 @@ def test_lines_stay_where_nobody_exports_logs(tmp_path: Path) -> None:
         with logged_with(slot=3, generation=17):
             _log.warning("a line")
         reporter.close()
-        wait_until(lambda: bool(heard.leavings), 60, "the slot to leave")
+        wait_until(lambda: bool(heard.leavings), 120, "the slot to leave")
     assert heard.reports == []
 
 

@@ -29,7 +29,7 @@ def test_the_topic_is_made_as_the_file_says_and_holds_what_was_counted(clusters:
     exporter, metrics = KafkaMetricExporter(pipeline), Metrics(tmp_path)
     for records in (3, 4):
         metrics.instruments.listen(commit(ORDERS, records))
-        assert exporter.export(metrics.data()) is MetricExportResult.SUCCESS
+        assert exporter.export(metrics.data(), 60_000) is MetricExportResult.SUCCESS
     exporter.shutdown()
     assert topics(target)[topic] == 2
     with Cluster("target", {"bootstrap.servers": target}) as cluster:

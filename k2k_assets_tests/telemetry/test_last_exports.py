@@ -44,4 +44,6 @@ def test_an_instance_ends_in_time(tmp_path: Path, answers: str, monkeypatch: pyt
             telemetry.listener(Committed(TopicPartition("orders", 0), 7, 7, 3, 300, 1, 1, 0, 1000))
             logging.getLogger("k2k").error("a line")
             began = time.monotonic()
-        assert time.monotonic() - began < TOGETHER_SECONDS + 2 * EACH_SECONDS + 3
+        assert time.monotonic() - began < TOGETHER_SECONDS + 2 * EACH_SECONDS + 20, (
+            "not as long as each exporter would try"
+        )

@@ -42,7 +42,7 @@ def test_it_answers_when_whoever_has_the_address_has_ended() -> None:
             except OSError:
                 return False
 
-        wait_until(answers, 60, "the second one to answer")
+        wait_until(answers, 120, "the second one to answer")
     finally:
         waiting.__exit__(None, None, None)
     with pytest.raises(OSError, match="refused"):

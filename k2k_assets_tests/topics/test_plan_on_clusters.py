@@ -94,7 +94,7 @@ def test_from_a_difference_to_none(
     changed = {"retention.ms": "7000000", "max.message.bytes": "5000000"}
     # A broker answers by what it has heard of its controller, which may be a moment late.
     drifted = f"copy.{world.drifted}"
-    wait_until(lambda: settings(target, [drifted])[drifted].config == {**kept, **changed}, 30, "the new settings")
+    wait_until(lambda: settings(target, [drifted])[drifted].config == {**kept, **changed}, 120, "the new settings")
     after = settings(target, [*world.copies, f"copy.{world.missing}"])
     assert after[f"copy.{world.fine}"] == before[f"copy.{world.fine}"]
     assert after[f"copy.{world.narrow}"].partitions == 1
@@ -104,7 +104,7 @@ def test_from_a_difference_to_none(
 
     assert run(["topics", "apply", "-f", str(world.file), *EVERYTHING]) == 0
     assert capsys.readouterr().out.endswith("\n3 changes made\n")
-    wait_until(lambda: planned(world.file, capsys) == (0, ["4 topics: nothing to do"]), 30, "nothing to do")
+    wait_until(lambda: planned(world.file, capsys) == (0, ["4 topics: nothing to do"]), 120, "nothing to do")
     last = settings(target, world.copies)
     assert last[f"copy.{world.drifted}"].config == {**changed, "min.insync.replicas": "1", "retention.bytes": "9"}
     assert last[f"copy.{world.narrow}"].partitions == 4
@@ -145,7 +145,7 @@ def test_what_one_topic_does_not_take_keeps_no_other_from_being_put_right(
     assert f"configs were not changed of the topics '{bad}'" in said
     assert "INVALID_CONFIG" in said
     wanted = {good: {"retention.ms": "7000000"}, bad: {}}
-    wait_until(lambda: target.topic_configs([good, bad]) == wanted, 60, "the broker to know what the controller took")
+    wait_until(lambda: target.topic_configs([good, bad]) == wanted, 120, "the broker to know what the controller took")
 
 
 def test_a_topic_that_the_target_does_not_create_keeps_nothing_else_from_being_done(
@@ -230,7 +230,7 @@ def test_what_a_source_changes_is_seen(
     capsys.readouterr()
     assert planned(path, capsys)[0] == 0
     set_config(source.servers, topic, "retention.ms", "123456")
-    wait_until(lambda: planned(path, capsys)[0] == 7, 30, "the changed config to be seen")
+    wait_until(lambda: planned(path, capsys)[0] == 7, 120, "the changed config to be seen")
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ def test_who_reads_the_source_reads_the_copy_and_nobody_writes(
     eve = unique("eve")
     others: list[Any] = [denied(eve)]
     secure.admin(fixture.brokers["source"]).create_acls(others)
-    wait_until(lambda: acls_of(secure.admin(fixture.brokers["source"]), eve), 30, "the ACL to be known")
+    wait_until(lambda: acls_of(secure.admin(fixture.brokers["source"]), eve), 120, "the ACL to be known")
     here, there = (secure.mtls(fixture.brokers[role], "admin") for role in ("source", "target"))
     path = secure.write_secure_pipeline(tmp_path, here, there, [topic], sink={"prefix": prefix})
     lines = [f"  + {copied}: User:{eve} may not READ", f"  + {copied}: User:{fixture.user} may READ"]
@@ -269,7 +269,7 @@ def test_who_reads_the_source_reads_the_copy_and_nobody_writes(
     assert run(["topics", "apply", "-f", str(path), "--acls"]) == 0
     admin = secure.admin(fixture.brokers["target"])
     granted = {binding(fixture.user, ResourceType.TOPIC, copied, AclOperation.READ)}
-    wait_until(lambda: acls_of(admin, fixture.user) == granted, 30, "the ACL to be known")
+    wait_until(lambda: acls_of(admin, fixture.user) == granted, 120, "the ACL to be known")
     capsys.readouterr()
     assert planned(path, capsys, "--acls") == (0, ["1 topic: nothing to do"])
 

@@ -67,7 +67,7 @@ def test_the_real_library_makes_them(clusters: KafkaSandbox) -> None:
         producer.flush(0.1)
         return told("producer", "records") == 10
 
-    wait_until(produced, 60, "the producer's statistics")
+    wait_until(produced, 120, "the producer's statistics")
     produce(clusters.source_servers, topic, [b"more"], 0)
     consumer = clients.consumer(servers, made.settings("consumer"))
     try:
@@ -79,6 +79,6 @@ def test_the_real_library_makes_them(clusters: KafkaSandbox) -> None:
             consumer.consume(100, 0.1)
             return told("consumer", "records") == 11
 
-        wait_until(consumed, 60, "the consumer's statistics")
+        wait_until(consumed, 120, "the consumer's statistics")
     finally:
         consumer.close()

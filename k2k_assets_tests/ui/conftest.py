@@ -26,6 +26,7 @@ from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
 # Longest time until the UI shows an event.
 PATIENCE_MS = 120_000
+_TRIES = 4
 _SIZE: ViewportSize = {"width": 1440, "height": 900}
 # Without these Chromium asks its maker's servers, which a machine behind a firewall cannot reach.
 _FLAGS = [
@@ -84,10 +85,10 @@ class Ui:
 
     def await_text(self, path: str, text: str) -> None:
         """Loads a page again until it shows a text."""
-        for _ in range(10):
+        for _ in range(_TRIES):
             self.page.goto(f"{self.url}{path}")
             try:
-                self._seen(text).wait_for(timeout=PATIENCE_MS / 10)
+                self._seen(text).wait_for(timeout=PATIENCE_MS / _TRIES)
             except NotShown:
                 continue
             return

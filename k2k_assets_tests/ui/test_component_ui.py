@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from k2k_assets_tests.support.brokers.kafka import read_all, topics
 from k2k_assets_tests.ui.conftest import Project, Ui
 
-pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 TYPE = "k2k_assets.K2KPipelineComponent"
 
@@ -31,7 +31,7 @@ def test_the_component_is_explained(project_ui: Ui, project: Project) -> None:
 def test_a_pipeline_of_the_component_is_copied_and_seen_in_the_graph(project_ui: Ui, project: Project) -> None:
     servers, names = project.clusters.target_servers, project.dev.names
     project.dev.await_that(
-        lambda: project.topic in topics(servers) and len(read_all(servers, project.topic)) == 100, 300, "the copy"
+        lambda: project.topic in topics(servers) and len(read_all(servers, project.topic)) == 100, 900, "the copy"
     )
     project_ui.await_text(f"/assets/{'/'.join(names.topic_key(project.topic).path)}", "k2k/records_per_second")
     expect(project_ui.page.get_by_text("Unsynced")).to_have_count(0)

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.own_clusters,
     pytest.mark.spark,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 
@@ -26,7 +26,7 @@ def _page(key: dg.AssetKey, view: str = "") -> str:
 
 def test_a_copied_topic_is_synced(ui: Ui, world: World) -> None:
     """By Dagster's own status, with the numbers of the copy."""
-    world.dev.await_that(lambda: len(read_all(world.clusters.target_servers, world.orders)) == 300, 300, "the copy")
+    world.dev.await_that(lambda: len(read_all(world.clusters.target_servers, world.orders)) == 300, 900, "the copy")
     page = _page(world.names.topic_key(world.orders))
     ui.await_text(page, "k2k/records_per_second")
     produce(world.clusters.source_servers, world.orders, [(b"key", b"%d" % n) for n in range(60)])
@@ -96,7 +96,7 @@ def test_a_failing_check_leads_to_its_evidence(ui: Ui, world: World) -> None:
     end = end_offsets(world.clusters.source_servers, world.orders)[0]
     HandCopy(world.pipeline).mapping(world.orders, (end, end + 10), [(end, 5000, 10)], generation=10**9)
     run = world.dev.launch(world.names.mappings_job)
-    world.dev.await_that(lambda: world.dev.is_over(run), 300, "the checks")
+    world.dev.await_that(lambda: world.dev.is_over(run), 900, "the checks")
     ui.await_text(_page(world.names.offset_mappings_key, "checks"), "within_watermarks")
     ui.page.get_by_text("within_watermarks").first.click()
     expect(ui.page.get_by_text("k2k-tool show").first).to_be_visible()

@@ -106,7 +106,7 @@ def test_source_that_does_not_answer_is_named_in_time(
     log = tmp_path / "termination-log"
     begin = time.monotonic()
     assert run(["start", "-f", str(path), "-l", str(log)]) == 3
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 60
     shown = capsys.readouterr().err
     assert f"the source cluster at {silent_address} does not answer" in shown
     assert "Traceback" not in shown
@@ -175,7 +175,7 @@ def _await_handlers(process: subprocess.Popen[str]) -> None:
         mask = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
         return mask & wanted == wanted
 
-    wait_until(caught, 30, "the signal handlers")
+    wait_until(caught, 120, "the signal handlers")
 
 
 class PlayedEngine:
@@ -258,7 +258,7 @@ def test_clusters_are_waited_for_where_that_is_wanted(
         return any("Waiting (features.checkKafkaConnectionOnStartup" in line for line in caplog.messages)
 
     def bring_back() -> None:
-        wait_until(waits, 30, "a cluster to be waited for")
+        wait_until(waits, 120, "a cluster to be waited for")
         clusters.target.start()
 
     with caplog.at_level("WARNING", "k2k.cli"), ThreadPoolExecutor(1) as pool:

@@ -50,18 +50,19 @@ def test_sigterm_ends_it_in_time_while_a_function_hangs(clusters: KafkaSandbox, 
     log = tmp_path / "start.log"
     with started("-f", path, log=log) as process:
         await_copied(process, clusters.target_servers, topic, 20)
+        wait_until(lambda: len(copy_workers(process)) == 2, 120, "a worker for each slot")
+        wait_until(lambda: len(processes_of_functions(process)) == 2, 120, "a process of functions for each slot")
         of_functions = processes_of_functions(process)
-        assert len(of_functions) == len(copy_workers(process)) == 2
         written = produce(clusters.source_servers, topic, [b"more 1", b"search", b"more 2"])
         await_words(process, log, f"{function} has been running for")
         produce(clusters.source_servers, other, [b"value %d" % n for n in range(50)])
         await_copied(process, clusters.target_servers, other, 50)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
-        assert time.monotonic() - began < 40
+        out, _ = process.communicate(timeout=240)
+        assert time.monotonic() - began < 150, "long before the function's own limit"
         assert process.returncode == 0, log.read_text()
-        wait_until(lambda: not any(map(is_alive, of_functions)), 60, "the processes of functions to end")
+        wait_until(lambda: not any(map(is_alive, of_functions)), 120, "the processes of functions to end")
     said = log.read_text()
     assert f"transform[0].python: the function {function} was ended after" in said
     assert "nothing of these records is copied" in said

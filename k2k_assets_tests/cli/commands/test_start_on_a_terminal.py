@@ -145,13 +145,13 @@ def test_it_shows_how_far_it_is_and_ctrl_c_ends_it_with_0(tmp_path: Path, cluste
                 assert terminal.process.poll() is None, terminal.text
                 return Row(count, count, count, 0, "caught up") in terminal.rows(topic)
 
-            wait_until(drawn, 90, f"a row of {topic} that has caught up at {count}")
+            wait_until(drawn, 300, f"a row of {topic} that has caught up at {count}")
 
         await_row(_RECORDS)
         kafka.produce(source, topic, [b"more"] * 10)
         await_row(_RECORDS + 10)
         terminal.type(_CTRL_C)
-        code = terminal.process.wait(60)
+        code = terminal.process.wait(180)
         assert terminal.has_its_settings()
 
     assert code == 0, terminal.text
@@ -184,11 +184,11 @@ def test_a_second_ctrl_c_ends_it_at_once_without_a_word_of_what_breaks(tmp_path:
     make_pipeline(tmp_path, source, target, [topic], features={"exactlyOnce": "enabled"}, coordination=slow_commits())
     (path,) = tmp_path.glob("*.yaml")
     with on_a_terminal("-f", path) as terminal:
-        wait_until(lambda: any(row.copied for row in terminal.rows(topic)), 90, f"a row of {topic}")
+        wait_until(lambda: any(row.copied for row in terminal.rows(topic)), 300, f"a row of {topic}")
         terminal.type(_CTRL_C)
-        wait_until(lambda: "once more leaves at once" in terminal.text, 30, "the answer to Ctrl-C", interval=0.001)
+        wait_until(lambda: "once more leaves at once" in terminal.text, 120, "the answer to Ctrl-C", interval=0.001)
         terminal.type(_CTRL_C)
-        code = terminal.process.wait(60)
+        code = terminal.process.wait(180)
     assert code == 130, terminal.text
     assert terminal.raw.rindex(_SHOW_CURSOR) > terminal.raw.rindex(_HIDE_CURSOR)
     assert not re.search(r"Traceback|Exception|^\s+at ", terminal.text, re.MULTILINE), terminal.text

@@ -264,7 +264,7 @@ def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_
         await_words(process, log, "2 partitions are stopped, and none is left to copy: standing by")
         with both_clusters(pipeline) as (of_source, of_target):
             override(pipeline, of_source, of_target, Request((Wanted(topic, 0, "earliest"),), "a test"))
-        wait_until(lambda: len(read_all(target, topic)) == 5, 60, "it to be copied")
+        wait_until(lambda: len(read_all(target, topic)) == 5, 120, "it to be copied")
         ensure_running(process)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

@@ -27,7 +27,7 @@ from k2k_assets.replication.plan import slot_of
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.translation.groups import Answer
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     create_topic,
     delete_records,
     produce,
@@ -109,13 +109,13 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
 
     def hold() -> None:
         written.set()
-        assert asked.wait(SECONDS)
+        assert asked.wait(PATIENCE)
 
     at_step(monkeypatch, "after settle", hold, topic=late)
-    at_step(monkeypatch, "before write", lambda: written.wait(SECONDS), topic=early)
+    at_step(monkeypatch, "before write", lambda: written.wait(PATIENCE), topic=early)
     copying = threading.Thread(target=lambda: copy(pipeline, cores=2), daemon=True)
     copying.start()
-    wait_until(lambda: [r.topic for r in _mappings_if_any(pipeline, target)] == [early], SECONDS, "the second slot")
+    wait_until(lambda: [r.topic for r in _mappings_if_any(pipeline, target)] == [early], PATIENCE, "the second slot")
     try:
         if not rule:
             # the rule: no answer lies behind the last stable offset of the target partition
@@ -125,7 +125,7 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
     finally:
         monkeypatch.undo()
         asked.set()
-        copying.join(60)
+        copying.join(240)
 
     both = BothSides.read(source, [late, early], target, [mixed])
     at = TopicPartition(mixed, 0)

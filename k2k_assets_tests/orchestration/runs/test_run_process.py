@@ -51,14 +51,14 @@ def test_a_living_process_is_there(other: Process) -> None:
 def test_a_process_that_is_stopped_is_neither_gone_nor_certain_to_live(other: Process) -> None:
     process, run = other
     process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: not is_there(run), 60, "the process to stop")
+    wait_until(lambda: not is_there(run), 120, "the process to stop")
     assert not is_gone(run)
 
 
 def test_a_killed_process_is_gone_though_nobody_has_waited_for_it(other: Process) -> None:
     process, run = other
     process.kill()
-    wait_until(lambda: is_gone(run), 60, "the process to be a zombie")
+    wait_until(lambda: is_gone(run), 120, "the process to be a zombie")
     process.wait(10)
     assert is_gone(run)
 

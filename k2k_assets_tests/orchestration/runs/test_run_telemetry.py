@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import urllib.request
 from pathlib import Path
 
@@ -20,16 +19,12 @@ from k2k_assets.orchestration.runs.run_telemetry import copy_telemetry, mapper_t
 from k2k_assets.pipeline import Pipeline
 from k2k_assets.replication.driver.events import GenerationStarted
 from k2k_assets.sandbox import KafkaSandbox
+from k2k_assets.sandbox.broker_settings import free_ports
 from k2k_assets_tests.orchestration.runs.test_termination import pipeline_file, running
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, unique
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.memory.polls import poll
 from k2k_assets_tests.support.services.http_server import json_answer
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def scraped(port: int) -> dict[str, float]:
@@ -48,7 +43,7 @@ def scraped(port: int) -> dict[str, float]:
 @pytest.fixture
 def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus")
-    ports = {"port": free_port(), "mapperPort": free_port()}
+    ports = dict(zip(("port", "mapperPort"), free_ports(2), strict=True))
     return make_pipeline(tmp_path, "a:1", "b:1", ["orders"], metrics={"dagsterRuns": "enabled", "prometheus": ports})
 
 
@@ -104,7 +99,7 @@ def test_the_next_run_goes_on_at_the_same_address(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "127.0.0.1")
-    topic, port = create_topic(clusters.source_servers, unique("observed")), free_port()
+    topic, (port,) = create_topic(clusters.source_servers, unique("observed")), free_ports(1)
     produce(clusters.source_servers, topic, [b"%d" % n for n in range(50)])
     path = pipeline_file(
         tmp_path, clusters, topic,
@@ -118,16 +113,16 @@ def test_the_next_run_goes_on_at_the_same_address(
         return scraped(port).get("k2k_records_total") == count
 
     with running(path, tmp_path) as first:
-        wait_until(lambda: first.poll() is not None or copied(50), 120, "the first run to copy")
+        wait_until(lambda: first.poll() is not None or copied(50), 300, "the first run to copy")
         assert first.poll() is None, (tmp_path / "run.log").read_text()[-4000:]
         generation = scraped(port)["k2k_generation"]
         with running(path, second_home) as second:
-            first.wait(120)  # it ends when the second one has taken over
+            first.wait(300)  # it ends when the second one has taken over
             produce(clusters.source_servers, topic, [b"more"])
-            wait_until(lambda: second.poll() is not None or copied(1), 120, "the second run to copy, and to answer")
+            wait_until(lambda: second.poll() is not None or copied(1), 300, "the second run to copy, and to answer")
             assert second.poll() is None, (second_home / "run.log").read_text()[-4000:]
             assert scraped(port)["k2k_generation"] > generation
             status, document = json_answer(f"http://127.0.0.1:{port}", "/health")
             assert (status, document["ready"]) == (200, True), json.dumps(document)
             second.send_signal(signal.SIGINT)
-            second.wait(60)
+            second.wait(120)

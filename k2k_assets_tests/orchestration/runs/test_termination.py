@@ -78,13 +78,13 @@ def test_a_terminated_run_commits_and_releases(clusters: KafkaSandbox, tmp_path:
     with running(path, tmp_path) as run:
         wait_until(
             lambda: run.poll() is not None or (topic in topics(servers) and len(read_all(servers, topic)) == 50),
-            120,
+            300,
             "50 records on the target",
             interval=0.3,
         )
         assert run.poll() is None, (tmp_path / "run.log").read_text()[-4000:]
         run.send_signal(signal.SIGINT)
-        run.wait(60)
+        run.wait(150)
     source = Cluster("source", pipeline.client_properties("source", "admin"))
     target = Cluster("target", pipeline.client_properties("target", "admin"))
     (record,) = read_commit_log(pipeline, source.cluster_id(), target).positions.values()
@@ -107,7 +107,7 @@ def test_a_run_is_terminated_while_a_function_hangs(clusters: KafkaSandbox, tmp_
         ((_, at),) = produce(clusters.source_servers, topic, [b"sleep"])
         await_words(run, log, f"{function} has been running for")
         run.send_signal(signal.SIGINT)
-        run.wait(45)
+        run.wait(150)
     said = log.read_text()
     assert "was ended after" in said
     record = commit_records(pipeline, clusters.target_servers)[-1]
@@ -127,7 +127,7 @@ def await_next(clusters: KafkaSandbox, pipeline: Pipeline, generation: int) -> i
     """Waits until a later generation holds everything, and has copied something; returns it."""
     wait_until(lambda: holder(clusters, pipeline) > generation, 120, "another instance to hold all partitions")
     copied = copied_to(pipeline, clusters)
-    wait_until(lambda: copied_to(pipeline, clusters) > copied, 60, "it to copy something")
+    wait_until(lambda: copied_to(pipeline, clusters) > copied, 120, "it to copy something")
     return holder(clusters, pipeline)
 
 

@@ -39,7 +39,7 @@ def dev(clusters: KafkaSandbox, prefix: str, tmp_path: Path) -> Iterator[Dagster
         f"{prefix}[.].*",
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled"},
         groups={"consumerGroups": f"{prefix}-.*"},
-        sync={"window": "45 seconds", "metadataInterval": "5 seconds", "reportsPerDay": 50000},
+        sync={"window": "120 seconds", "metadataInterval": "5 seconds", "reportsPerDay": 50000},
         index={"interval": "30 seconds"},
     )
     running = DagsterDev(
@@ -93,5 +93,5 @@ def test_records_arrive_without_a_hand_on_it(clusters: KafkaSandbox, dev: Dagste
     worker.kill()
     produce(clusters.source_servers, orders, [b"after"] * 10)
     dev.await_that(arrived(orders, 530), PATIENCE, "the next run to copy on where the killed one was")
-    dev.await_that(lambda: dev.is_over(killed), 60, "Dagster to know that the killed one is gone")
+    dev.await_that(lambda: dev.is_over(killed), PATIENCE, "Dagster to know that the killed one is gone")
     assert len(dev.failed_runs()) == 1, "by the sensor, or by Dagster's own code server"

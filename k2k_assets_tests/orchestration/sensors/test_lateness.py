@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,20 +52,20 @@ def test_a_topic_is_late_until_it_is_copied(clusters: KafkaSandbox, place: Path)
     late, fine = sorted(ticked(ticks), key=lambda check: check.asset_key.path[-1])
     assert (late.asset_key, late.passed) == (ticks.names.topic_key(topic), False)
     assert (late.description or "").startswith(f"records of {topic} wait for longer than sync.freshness, 5 min 0 s")
-    assert "1 h 0 min behind, lag 5" in str(late.metadata["k2k/offenders"].value)
+    assert re.search(r"1 h \d+ min behind, lag 5", str(late.metadata["k2k/offenders"].value))
     assert (fine.asset_key, fine.passed) == (ticks.names.topic_key(quiet), True)
     assert ticked(ticks) == [], "once"
 
     running = Running(ticks.pipeline, 1)
     running.await_copied(5)
-    told = wait_until(lambda: ticked(ticks), 60, "the sensor to say that it is not late any more")
+    told = wait_until(lambda: ticked(ticks), 120, "the sensor to say that it is not late any more")
     running.end()
     assert [(check.asset_key, check.passed) for check in told] == [(ticks.names.topic_key(topic), True)]
 
     produce(source, topic, [Record(value=b"again", timestamp=old)])
     (clicked,) = by_click(ticks, topic)
     assert not clicked.passed
-    assert "1 h 0 min behind, lag 1" in str(clicked.metadata["k2k/offenders"].value)
+    assert re.search(r"1 h \d+ min behind, lag 1", str(clicked.metadata["k2k/offenders"].value))
 
     delete_topic(source, topic)
     (of_none,) = by_click(ticks, topic)

@@ -58,7 +58,7 @@ def test_it_asks_for_a_run_once_there_is_something_to_move(clusters: KafkaSandbo
     assert request.asset_selection is None, "all groups, also those that appear later"
 
     with mapper_heartbeats(ticks.pipeline):
-        wait_until(lambda: observe_groups(ticks.pipeline).mappers, 30, "the first heartbeat")
+        wait_until(lambda: observe_groups(ticks.pipeline).mappers, 120, "the first heartbeat")
         told = reason(ticks.tick())
     assert told.startswith("the groups are moved by k2k-offset-mapping on ")
 

@@ -46,7 +46,7 @@ def test_the_web_server_is_asked_a_moment_after_the_tick(url: str, monkeypatch: 
     monkeypatch.setattr(reloading, "_AFTER_SECONDS", 0.01)
     monkeypatch.setenv(URL_VARIABLE, f"{url}/")
     assert reload_soon("k2k_assets.definitions")
-    wait_until(lambda: WebServer.asked, 60, "the web server to be asked")
+    wait_until(lambda: WebServer.asked, 120, "the web server to be asked")
     assert WebServer.asked == ["/graphql k2k_assets.definitions"]
 
 

@@ -118,7 +118,7 @@ def test_it_takes_nothing_from_a_continuous_instance(clusters: KafkaSandbox, pla
     assert words.removeprefix("copied without end by ") in str(of_one[0].metadata["k2k/copied_by"].value)
     assert len(of_one) == 1, "nothing has moved since"
     instance.end()
-    wait_until(lambda: answer()[0] == 1, 60, "the sensor to ask for a run")
+    wait_until(lambda: answer()[0] == 1, 120, "the sensor to ask for a run")
 
 
 def test_an_unreachable_cluster_is_a_reason_to_skip_in_bounded_time(

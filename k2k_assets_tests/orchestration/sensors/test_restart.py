@@ -19,10 +19,10 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_a
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # The goal is 30 on a machine that is not busy. Tests run beside others.
-PATIENCE = 150.0
+PATIENCE = 500.0
 
 
 def test_after_a_restart_copying_goes_on(clusters: KafkaSandbox, tmp_path: Path) -> None:
@@ -72,7 +72,8 @@ def test_a_run_that_is_killed_while_its_spark_starts_is_replaced_soon(clusters: 
     began = time.monotonic()
     dev = DagsterDev(tmp_path, environment, names)
     try:
-        dev.await_that(lambda: dev.is_over(killed.run_id), START_SECONDS / 3, "Dagster to know that it is gone")
+        dev.await_answer()
+        dev.await_that(lambda: dev.is_over(killed.run_id), START_SECONDS / 2, "Dagster to know that it is gone")
         print(f"{time.monotonic() - began:.1f} s from the start of dagster dev to the end of the dead run")
         dev.await_that(lambda: _is_copied(clusters, topic, [b"one"]), PATIENCE, "the next run to copy")
         print(f"{time.monotonic() - began:.1f} s from the start of dagster dev to the record")

@@ -23,10 +23,10 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 from k2k_assets_tests.support.suite.background import Background
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PER_SECOND = 50
-PATIENCE = 400.0
+PATIENCE = 900.0
 LOCATION = "k2k_assets.definitions"
 
 
@@ -71,7 +71,7 @@ class SteadyWriter(Background):
         self._servers, self._topic = servers, topic
 
     def _run(self) -> None:
-        producer = Producer({"bootstrap.servers": self._servers})
+        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True})
         while not self._end.wait(1 / PER_SECOND):
             self.values.append(b"%d" % len(self.values))
             producer.produce(self._topic, self.values[-1], partition=0)
@@ -90,7 +90,7 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
         clusters.target_servers,
         [topic],
         features={"exactlyOnce": "enabled"},
-        sync={"window": "60 seconds", "reportsPerDay": 50000},
+        sync={"window": "120 seconds", "reportsPerDay": 50000},
     )
     environment = {
         "DAGSTER_HOME": str(dagster_home),
@@ -105,7 +105,7 @@ def test_take_overs_under_load_cost_nothing(clusters: KafkaSandbox, tmp_path: Pa
             dev.await_that(lambda: topic in topics(clusters.target_servers), PATIENCE, "the copy to begin")
             arrivals = Arrivals(clusters.target_servers, topic)
             with arrivals.going_on():
-                dev.await_that(lambda: arrivals.read and arrivals.read[-1][1] < 1, PATIENCE, "the copy to catch up")
+                dev.await_that(lambda: arrivals.read and arrivals.read[-1][1] < 5, PATIENCE, "the copy to catch up")
                 dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 1, PATIENCE, "the first take-over")
                 DagsterGraphQLClient("127.0.0.1", port_number=dev.port).reload_repository_location(LOCATION)
                 dev.await_that(lambda: dev.ended_well(dev.names.sync_job) >= 3, PATIENCE, "two more after a reload")

@@ -21,7 +21,9 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 from k2k_assets_tests.support.dagster.errors import errors_in, frames_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+PATIENCE = 900.0  # Groups wait for the checks, and those for two runs on Spark.
 
 
 class Copied:
@@ -64,7 +66,7 @@ class Copied:
         servers = self.clusters.target_servers
         self.dev.await_that(
             lambda: self.topic in topics(servers) and len(read_all(servers, self.topic)) == count,
-            300,
+            PATIENCE,
             f"{count} copies",
         )
 
@@ -123,7 +125,7 @@ def test_a_terminated_run_is_canceled_without_a_frame_of_ours(clusters: KafkaSan
     commit(clusters.source_servers, copied.group, {at: 7})
     dev.await_answer()
     copied.await_copied(50)
-    dev.await_that(lambda: at in held(clusters.target_servers, copied.group), 300, "the group to be moved")
+    dev.await_that(lambda: at in held(clusters.target_servers, copied.group), PATIENCE, "the group to be moved")
 
     terminated = [copied.terminate(job) for job in (names.sync_job, names.offset_sync_job)]
     for run in terminated:

@@ -81,9 +81,9 @@ def test_a_topic_that_is_deleted_while_k2k_start_copies_it_fails_its_check(clust
     instance = Running(ticks.pipeline, 1)
     produce(source, gone, [b"1"])
     instance.await_copied(1)
-    wait_until(is_gone_synced, 60, "the sensor to report what is copied")
+    wait_until(is_gone_synced, 120, "the sensor to report what is copied")
     delete_topic(source, gone)
-    (failed,) = wait_until(lambda: [check for check in told() if not check.passed], 60, "the topic's check to fail")
+    (failed,) = wait_until(lambda: [check for check in told() if not check.passed], 120, "the topic's check to fail")
     assert failed.asset_key == key
     assert "[source-deleted]" in (failed.description or "")
     ticks.clock = FakeClock(time.time() + 86_400)  # whatever the budget of reports

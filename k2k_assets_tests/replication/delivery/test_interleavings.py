@@ -34,7 +34,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.errors import Restart
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     OpenTransaction,
     add_partitions,
     create_topic,
@@ -419,9 +419,9 @@ def test_a_commit_record_behind_somebody_elses_open_transaction(
     if rule:
         with caplog.at_level(logging.WARNING, "k2k.commit_log"):
             running = Running(pipeline, 1)
-            wait_until(lambda: "; waiting on" in caplog.text, SECONDS, "the reader to wait")
+            wait_until(lambda: "; waiting on" in caplog.text, PATIENCE, "the reader to wait")
         others[0].abort()
-        wait_until(lambda: running.positions().get(TopicPartition(topic, 0)) == 20, SECONDS, "the position")
+        wait_until(lambda: running.positions().get(TopicPartition(topic, 0)) == 20, PATIENCE, "the position")
         running.stop.set()
         running.join()
         assert running.error is None

@@ -30,7 +30,7 @@ from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.spark import slot_task as task
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     OpenTransaction,
     create_topic,
     end_offsets,
@@ -112,7 +112,7 @@ def test_a_foreign_writer_between_two_transactions_of_one_session(
     marked = 20 if moment == "before commit" else 21
 
     def interfere() -> None:
-        wait_until(lambda: end_offsets(target, topic)[0] == marked, SECONDS, "the marker, if there is to be one")
+        wait_until(lambda: end_offsets(target, topic)[0] == marked, PATIENCE, "the marker, if there is to be one")
         produce(target, topic, [b"foreign"])
 
     at_step(monkeypatch, moment, interfere)
@@ -196,7 +196,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
         parts = running.progress.partitions if running.progress else {}
         return {tp: part.stopped for tp, part in parts.items() if part.stopped}
 
-    wait_until(lambda: sources[0] in stopped(), SECONDS, "the stop")
+    wait_until(lambda: sources[0] in stopped(), PATIENCE, "the stop")
     ill = set(sources if not rule else sources[:1] if foreign else sources[:2])
     reason = stopped()[sources[0]]
     words = "1 record at {} offsets 20 to 20 was not written" if foreign else "the target refuses the record at {} "
@@ -205,7 +205,7 @@ def test_at_least_once_a_partition_that_is_stopped_beside_healthy_ones_in_one_sl
         produce(source, tp.topic, NEW, tp.partition)
     if rule:
         done = {tp: 40 for tp in sources if tp not in ill}
-        wait_until(lambda: done.items() <= running.positions().items(), SECONDS, "the healthy ones to go on")
+        wait_until(lambda: done.items() <= running.positions().items(), PATIENCE, "the healthy ones to go on")
     running.end()
 
     assert stopped().keys() == ill, "nothing is wrong with the others"
@@ -251,7 +251,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
 
     def freeze() -> None:
         frozen.set()
-        assert woken.wait(SECONDS)
+        assert woken.wait(PATIENCE)
 
     def run() -> None:
         try:
@@ -263,7 +263,7 @@ def test_an_at_least_once_writer_that_freezes_and_wakes(
     at_step(monkeypatch, "before write", freeze)
     writer = threading.Thread(target=run, daemon=True)
     writer.start()
-    assert frozen.wait(SECONDS)
+    assert frozen.wait(PATIENCE)
     newer = copy_alone(pipeline)
     assert values(target, topic) == OLD
     woken.set()
@@ -324,19 +324,19 @@ def test_a_driver_that_dies_while_its_tasks_live(clusters: KafkaSandbox, tmp_pat
     mine, theirs = PROCESSES.Pipe()
     parent = PROCESSES.Process(target=parent_of_a_task, args=(planned[0], rule, theirs))
     parent.start()
-    assert mine.poll(SECONDS)
+    assert mine.poll(PATIENCE)
     worker = mine.recv()
     try:
-        wait_until(lambda: len(read_all(target, topic)) == 20, SECONDS, "the task to copy")
+        wait_until(lambda: len(read_all(target, topic)) == 20, PATIENCE, "the task to copy")
         parent.kill()
-        parent.join(SECONDS)
+        parent.join(PATIENCE)
         if rule:
-            wait_until(lambda: is_gone(worker), SECONDS, "the task to end by itself")
+            wait_until(lambda: is_gone(worker), PATIENCE, "the task to end by itself")
             produce(source, topic, NEW)
             assert values(target, topic) == OLD
         else:
             produce(source, topic, NEW)
-            wait_until(lambda: len(read_all(target, topic)) == 40, SECONDS, "the orphan to copy on, seen by nobody")
+            wait_until(lambda: len(read_all(target, topic)) == 40, PATIENCE, "the orphan to copy on, seen by nobody")
             assert not is_gone(worker)
     finally:
         if not is_gone(worker):

@@ -125,7 +125,7 @@ def frozen_at(process: subprocess.Popen[str], file: Path) -> Iterator[psutil.Pro
         worker = psutil.Process(int(file.read_text())) if file.exists() and file.read_text() else None
         return worker if worker and worker.status() == psutil.STATUS_STOPPED else None
 
-    worker = wait_until(found, 120, "a worker to come to the step", interval=0.05)
+    worker = wait_until(found, 400, "a worker to come to the step", interval=0.05)
     assert worker is not None
     try:
         yield worker
@@ -153,9 +153,9 @@ def test_killed_at_a_step(
             assert victims
             for each in victims:
                 each.kill()
-            wait_until(lambda: not any(map(is_alive, victims)), 60, "those that were killed to be gone")
+            wait_until(lambda: not any(map(is_alive, victims)), 120, "those that were killed to be gone")
         if victim in (DRIVER, EVERYTHING):
-            wait_until(lambda: not any(map(is_alive, family)), 60, "all below the driver to end")
+            wait_until(lambda: not any(map(is_alive, family)), 120, "all below the driver to end")
         else:
             _, err = process.communicate(timeout=500)
             assert process.returncode == 0, err

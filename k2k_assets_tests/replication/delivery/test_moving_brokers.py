@@ -104,5 +104,5 @@ def test_an_answer_that_is_lost_costs_one_session_and_little_time(
 
         copied = _copied_while(cut(), clusters.source_servers, proxy.servers, topic, tmp_path, caplog)
     assert len(copied.restarts) == 1
-    # Less than one on a machine that has nothing else to do.
-    assert copied.pause < 5, "the next session began at once"
+    # Less than one second on a machine that has nothing else to do.
+    assert copied.pause < 25, "the next session began at once, not after a deadline"

@@ -325,4 +325,4 @@ def test_what_is_set_by_hand_while_the_run_begins_is_told_whoever_reads_it_first
 def await_answer(reader: ProgressReader) -> None:
     """Waits for what is asked of the commit topic in a thread."""
     probe = reader._follower._probe
-    wait_until(lambda: probe.asked is not None and probe.asked.done(), 60, "the answer")
+    wait_until(lambda: probe.asked is not None and probe.asked.done(), 120, "the answer")

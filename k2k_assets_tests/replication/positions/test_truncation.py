@@ -19,7 +19,7 @@ from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.transport.librdkafka import source as librdkafka_source
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     OpenTransaction,
     create_topic,
     end_offsets,
@@ -182,7 +182,7 @@ def test_leader_epochs_in_which_nothing_was_written_are_no_truncation(
     running = Running(pipeline, 1)
     try:
         passed = {TopicPartition(quiet, 0): 40, TopicPartition(aborted, 0): 44}
-        wait_until(lambda: running.positions() == passed, SECONDS, "the end of both")
+        wait_until(lambda: running.positions() == passed, PATIENCE, "the end of both")
     finally:
         running.end()
     assert running.error is None
@@ -218,9 +218,9 @@ def test_a_log_that_is_cut_off_during_the_copy(
         source.write(bad, "new", 100)
         source.write(good, "new", 10)
         at = TopicPartition(bad, 0)
-        stopped = wait_until(lambda: running.told(at), 60, "the stop") or ""
+        stopped = wait_until(lambda: running.told(at), 120, "the stop") or ""
         assert "truncated at 40, below position 100" in stopped or "source ends at" in stopped
-        wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, SECONDS, "the other topic to go on")
+        wait_until(lambda: len(read_all(clusters.target_servers, good)) == 20, PATIENCE, "the other topic to go on")
     finally:
         running.stop.set()
         running.join()

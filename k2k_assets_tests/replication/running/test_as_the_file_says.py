@@ -146,6 +146,6 @@ def test_a_record_is_committed_as_soon_as_the_source_runs_dry(
         def committed(behind: int = offset) -> bool:
             return commit_records(pipeline, clusters.target_servers)[-1].position > behind
 
-        wait_until(committed, 60, f"the commit of record {number}")
+        wait_until(committed, 120, f"the commit of record {number}")
         assert len(read_all(clusters.target_servers, topic)) == number + 1
     running.end()

@@ -41,7 +41,7 @@ def test_a_killed_broker_that_comes_back(
 
     running = Running(pipeline, 2)
     write()
-    wait_until(lambda: running.copied() >= 200, 60, "the first records to be copied")
+    wait_until(lambda: running.copied() >= 200, 120, "the first records to be copied")
 
     broker = clusters.source if victim == "source" else clusters.target
     broker.kill()

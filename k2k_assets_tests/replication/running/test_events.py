@@ -69,7 +69,7 @@ def test_who_is_taken_over_from_is_told_by_whom(clusters: KafkaSandbox, tmp_path
     first = Running(pipeline, 2, run="first-run")
     first.await_copied(50)
     second = Running(pipeline, 2, run="second-run")
-    wait_until(lambda: _of(first.events, HandedOver) or first.error, 60, "the first instance to be told")
+    wait_until(lambda: _of(first.events, HandedOver) or first.error, 120, "the first instance to be told")
     told = _of(first.events, HandedOver)[-1]
     assert told.nothing_left
     assert set(told.partitions) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
@@ -88,12 +88,12 @@ def test_a_stop_is_told_once_and_the_others_go_on(clusters: KafkaSandbox, tmp_pa
     running.await_copied(10)
     delete_topic(clusters.target_servers, bad)
     produce(clusters.source_servers, bad, [b"abc"] * 5, 0)
-    wait_until(lambda: _of(running.events, PartitionStopped) or running.error, 60, "the stop to be told")
+    wait_until(lambda: _of(running.events, PartitionStopped) or running.error, 120, "the stop to be told")
     produce(clusters.source_servers, good, [b"abc"] * 5, 0)
     running.await_copied(15)
 
     second = Running(pipeline, 1)
-    wait_until(lambda: _of(running.events, HandedOver) or running.error, 60, "the other one to take over")
+    wait_until(lambda: _of(running.events, HandedOver) or running.error, 120, "the other one to take over")
     assert _of(running.events, HandedOver)[-1].nothing_left, "a stopped partition is none that is left to copy"
     running.end()
     second.end()

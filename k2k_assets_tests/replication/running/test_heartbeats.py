@@ -24,7 +24,7 @@ from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
 pytestmark = pytest.mark.integration
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 INSTANCE = -1
 
 

@@ -229,7 +229,9 @@ def test_a_target_topic_that_is_deleted_during_the_copy(
 
 
 @MODES
-def test_a_source_topic_that_is_created_anew_while_nothing_comes(clusters: KafkaSandbox, make: Make, mode: str) -> None:
+def test_a_source_topic_that_is_created_anew_while_nothing_comes(
+    clusters: KafkaSandbox, make: Make, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client says within moments that an offset is out of range; the topic id says why."""
     source = clusters.source_servers
     anew, good = (create_topic(source, unique(name)) for name in ("anew", "good"))
@@ -237,13 +239,14 @@ def test_a_source_topic_that_is_created_anew_while_nothing_comes(clusters: Kafka
     for topic in (anew, good):
         produce(source, topic, [b"a"] * 5)
     running.await_copied(10)
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 600.0)  # or else it may look while there is none of the name
     delete_topic(source, anew)
     create_topic(source, anew)
 
     def stops() -> list[PartitionStopped]:
         return [event for event in running.events if isinstance(event, PartitionStopped)]
 
-    wait_until(stops, 60, "the stop")
+    wait_until(stops, 120, "the stop")
     produce(source, good, [b"b"])
     running.await_copied(11)
     running.end()
@@ -268,7 +271,7 @@ def test_a_topic_that_is_created_anew_with_fewer_partitions_while_it_is_copied(
     def stopped() -> set[TopicPartition]:
         return {event.partition for event in running.events if isinstance(event, PartitionStopped)}
 
-    wait_until(lambda: len(stopped()) == 3, 60, "the stops")
+    wait_until(lambda: len(stopped()) == 3, 120, "the stops")
     assert not _check(pipeline, clusters, bad).passed
     with both_clusters(pipeline) as there:
         accepted = override(pipeline, *there, Request((Wanted(bad, None, "earliest"),), "a test", new_topic=True))

@@ -79,9 +79,9 @@ class Fixture:
 
     def await_paused(self, running: Running) -> None:
         """Until the slots have let go of the topic: an exchange of claims is not needed for that."""
-        wait_until(lambda: running.progress and self.held in running.progress.paused, 60, "the driver to see it")
+        wait_until(lambda: running.progress and self.held in running.progress.paused, 120, "the driver to see it")
         released = lambda: {r.kind for r in self.newest(self.held).values()} == {"release"}  # noqa: E731
-        wait_until(released, 60, "the slots to leave the topic")
+        wait_until(released, 120, "the slots to leave the topic")
 
     def assert_all_copied(self) -> None:
         for topic in (self.held, self.other):
@@ -108,7 +108,7 @@ def test_a_running_copy_leaves_a_paused_topic_out_and_goes_on_with_it(
 
     fixture.write(fixture.held)
     fixture.write(fixture.other)
-    wait_until(lambda: fixture.copied(fixture.other) == 80, 30, "the other topic to be copied on")
+    wait_until(lambda: fixture.copied(fixture.other) == 80, 120, "the other topic to be copied on")
     assert fixture.copied(fixture.held) == 40
 
     _, said = fixture.tool("describe", "--json")
@@ -121,7 +121,7 @@ def test_a_running_copy_leaves_a_paused_topic_out_and_goes_on_with_it(
     assert states[fixture.other].state in ("active", "behind")
 
     assert fixture.tool("resume", fixture.held) == (0, f"{fixture.held}: resumed\n")
-    wait_until(lambda: fixture.copied(fixture.held) == 80, 30, "the topic to be copied on")
+    wait_until(lambda: fixture.copied(fixture.held) == 80, 120, "the topic to be copied on")
     running.end()
     fixture.assert_all_copied()
     assert running.outcome
@@ -158,10 +158,10 @@ def test_an_instance_whose_topics_are_all_paused_stays_and_holds_its_claims(
     fixture.await_paused(running)
     fixture.write(fixture.held)
     # Longer than the heartbeat timeout: the override is refused only while its holder is seen alive.
-    wait_until(lambda: _is_refused(fixture), 30, "heartbeats")
+    wait_until(lambda: _is_refused(fixture), 120, "heartbeats")
     assert fixture.copied(fixture.held) == 40
     assert fixture.tool("resume", fixture.held, fixture.other)[0] == 0
-    wait_until(lambda: fixture.copied(fixture.held) == 80, 30, "the topic to be copied on")
+    wait_until(lambda: fixture.copied(fixture.held) == 80, 120, "the topic to be copied on")
     running.end()
     fixture.assert_all_copied()
 
@@ -181,15 +181,15 @@ def test_a_newer_instance_takes_a_paused_topic_over_and_leaves_it_out(
     fixture.await_paused(first)
     older = max(_state(fixture).instances)
     second = Running(fixture.pipeline, 2)
-    newer = wait_until(lambda: _holder_above(fixture, older), 60, "the newer one to hold all partitions")
+    newer = wait_until(lambda: _holder_above(fixture, older), 120, "the newer one to hold all partitions")
     fixture.write(fixture.held)
     fixture.write(fixture.other)
-    wait_until(lambda: fixture.copied(fixture.other) == 80, 30, "the other topic to be copied on")
+    wait_until(lambda: fixture.copied(fixture.other) == 80, 120, "the other topic to be copied on")
     assert fixture.copied(fixture.held) == 40
     second.end()
-    wait_until(lambda: _holder_above(fixture, newer or 0), 60, "the first one to take over again")
+    wait_until(lambda: _holder_above(fixture, newer or 0), 120, "the first one to take over again")
     assert fixture.tool("resume", fixture.held)[0] == 0
-    wait_until(lambda: fixture.copied(fixture.held) == 80, 30, "the topic to be copied on")
+    wait_until(lambda: fixture.copied(fixture.held) == 80, 120, "the topic to be copied on")
     first.end()
     fixture.assert_all_copied()
 
@@ -217,7 +217,7 @@ def test_slots_that_are_killed_while_a_topic_is_paused_or_resumed(make: Callable
     for command in ("pause", "resume", "pause", "resume"):
         runner, kill = in_processes()
         running = Running(fixture.pipeline, 2, runner)
-        wait_until(lambda: running.progress, 30, "the copy to begin")  # noqa: B023
+        wait_until(lambda: running.progress, 120, "the copy to begin")  # noqa: B023
         assert fixture.tool(command, fixture.held)[0] == 0
         kill()
         running.end()

@@ -59,7 +59,7 @@ def test_what_a_slot_reports_is_what_it_copied(
     heard = Heard()
     with report_server(pipeline, heard) as address:
         copy(pipeline, reports=address)
-        wait_until(lambda: bool(heard.leavings), 60, "the slot to leave")
+        wait_until(lambda: bool(heard.leavings), 120, "the slot to leave")
     ensure_copied(clusters, pipeline)
     sessions = [report for report in heard.reports if isinstance(report, SessionEnded)]
     assert ("", False) in {(session.error, session.aborted) for session in sessions}
@@ -81,7 +81,7 @@ def test_a_driver_that_does_not_listen_changes_nothing(pipeline: Pipeline, clust
     with _nobody(driver) as port:
         began = time.monotonic()
         copy(pipeline, reports=ReportAddress("127.0.0.1", port, "token", 100, logs=True))
-        assert time.monotonic() - began < 40
+        assert time.monotonic() - began < 150
     ensure_copied(clusters, pipeline)
 
 

@@ -56,7 +56,7 @@ def pipeline_file(directory: Path, clusters: KafkaSandbox, topic: str, **spark: 
 
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
 
 
@@ -119,7 +119,7 @@ def test_nothing_outlives_a_killed_driver_and_the_next_run_is_exact(
             for child in left:
                 child.kill()
         write(clusters, topic)
-        wait_until(lambda: not any(map(psutil.Process.is_running, left)), 60, "all processes below it to end")
+        wait_until(lambda: not any(map(psutil.Process.is_running, left)), 120, "all processes below it to end")
     with started("-f", path, "--once") as process:
         _, err = process.communicate(timeout=500)
         assert process.returncode == 0, err
@@ -172,7 +172,7 @@ def test_spark_connect(tmp_path: Path, clusters: KafkaSandbox, topic: str, conne
         await_copied(process, clusters.target_servers, topic, 200 * PARTITIONS)
         assert jvms(process) == [], "the server has the only one"
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "Warning" not in err
     assert_exact_copy(clusters, path, topic)

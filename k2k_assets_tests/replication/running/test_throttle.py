@@ -56,15 +56,15 @@ def test_a_slow_topic_does_not_hold_up_the_others(clusters: KafkaSandbox, tmp_pa
     slow, fast = (create_topic(clusters.source_servers, unique(name)) for name in ("slow", "fast"))
     produce(clusters.source_servers, slow, records(200, 1000))
     produce(clusters.source_servers, fast, records(5000, 1000))
-    rules = [{"pattern": "slow-.*", "bytesPerSecond": 20_000}]
+    rules = [{"pattern": "slow-.*", "bytesPerSecond": 10_000}]
     running = Running(throttled(clusters, tmp_path, mode, [slow, fast], throttle={"topics": rules}), 1)
-    wait_until(lambda: _copied(running, fast) == 5000, 60, "the fast topic to be copied")
+    wait_until(lambda: _copied(running, fast) == 5000, 120, "the fast topic to be copied")
     began, copied = time.monotonic(), _copied(running, slow)
     assert copied < 150
-    wait_until(lambda: _copied(running, slow) == 200, 60, "the slow one to be copied")
+    wait_until(lambda: _copied(running, slow) == 200, 120, "the slow one to be copied")
     taken = time.monotonic() - began
     running.end()
-    assert (200 - copied) / taken < 40, "20 records a second, and what was in hand"
+    assert (200 - copied) / taken < 20, "10 records a second, and what was in hand"
     for topic in (slow, fast):
         assert_same_content(clusters.source_servers, topic, clusters.target_servers)
 
@@ -84,9 +84,9 @@ def test_whoever_waits_long_for_tokens_stays_alive(
     produce(clusters.source_servers, topic, [Record(b"%d" % n, bytes(100_000)) for n in range(3)])
     pipeline = throttled(
         clusters, tmp_path, mode, [topic],
-        producer={"transaction.timeout.ms": 2000},
-        coordination={"assignment": {"topic": unique("claims"), "graceWindow": "2 seconds"}},
-        throttle={"bytesPerSecond": 30_000},
+        producer={"transaction.timeout.ms": 5000},
+        coordination={"assignment": {"topic": unique("claims"), "graceWindow": "5 seconds"}},
+        throttle={"bytesPerSecond": 15_000},
     )  # fmt: skip
     first = Running(pipeline, 1)
     first.await_copied(3)
@@ -111,7 +111,7 @@ def test_a_newer_instance_takes_over_from_one_that_waits_for_tokens(
     older = held_by(clusters, pipeline, 1)
     second = Running(pipeline, 1)
     # The first one has minutes to wait; the second one begins without debt.
-    wait_until(lambda: held_by(clusters, pipeline, 1) > older >= 0, 60, "the newer instance to take over")
+    wait_until(lambda: held_by(clusters, pipeline, 1) > older >= 0, 120, "the newer instance to take over")
     second.await_copied(1)
     second.end()
     first.end()
@@ -121,9 +121,9 @@ def test_a_newer_instance_takes_over_from_one_that_waits_for_tokens(
 @pytest.mark.parametrize("step", ["write", "before_commit"])
 def test_a_killed_slot_goes_on_within_the_limit(clusters: KafkaSandbox, tmp_path: Path, step: str) -> None:
     topic = create_topic(clusters.source_servers, unique("slow"))
-    produce(clusters.source_servers, topic, records(100, 1000))
+    produce(clusters.source_servers, topic, records(300, 1000))
     rules = [{"pattern": "slow-.*", "bytesPerSecond": 50_000}]
     pipeline = throttled(clusters, tmp_path, "enabled", [topic], throttle={"topics": rules})
     assert copy(pipeline, runner=dying_first(step, 5)).stopped == {}
-    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 100
+    assert assert_same_content(clusters.source_servers, topic, clusters.target_servers) == 300
     assert_exact_mappings(pipeline, clusters.source_servers, clusters.target_servers, topic)

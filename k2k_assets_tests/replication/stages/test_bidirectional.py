@@ -161,7 +161,7 @@ def test_both_run_and_are_killed_again_and_again(clusters: KafkaSandbox, tmp_pat
     try:
         for one, runner in zip((*running, *running), (*runners, *runners), strict=True):
             before = one.copied()
-            wait_until(lambda one=one, before=before: one.copied() != before or one.error, 60, "copying")  # type: ignore[misc]
+            wait_until(lambda one=one, before=before: one.copied() != before or one.error, 120, "copying")  # type: ignore[misc]
             runner[1]()
     finally:
         stop.set()

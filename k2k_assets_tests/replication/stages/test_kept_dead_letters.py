@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import (
-    SECONDS,
+    PATIENCE,
     Record,
     client_settings,
     create_topic,
@@ -47,7 +47,7 @@ def await_deletions(servers: str) -> None:
             produce(servers, witness.topic, [Record(b"k", b"old", timestamp=month_ago())])
             wait_until(
                 lambda end=written: cluster.offsets([witness], "earliest")[witness] == end,  # type: ignore[misc]
-                SECONDS,
+                PATIENCE,
                 "an old record to be deleted",
             )
 

@@ -302,7 +302,7 @@ def test_an_open_transaction_hides_no_copies(
         )  # fmt: skip
     held.abort()
     at = TopicPartition(pair.topic, 0)
-    wait_until(lambda: running.error or (running.progress and running.told(at)), 60, "the stop to be told")
+    wait_until(lambda: running.error or (running.progress and running.told(at)), 120, "the stop to be told")
     assert "made without the marker" in (running.told(at) or "")
     running.end()
     assert pair.values(forth.source) == values

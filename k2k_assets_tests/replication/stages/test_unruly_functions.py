@@ -86,7 +86,7 @@ def test_a_function_that_does_not_return_in_time_stops_its_topic_and_no_other(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, other = (create_topic(clusters.source_servers, unique("orders"), 1) for _ in range(2))
-    limit = {"functionTimeout": "2 seconds"}
+    limit = {"functionTimeout": "6 seconds"}
     path, pipeline, function = unruly(clusters, tmp_path, [topic, other], mode, limit)
     produce(clusters.source_servers, topic, values(20))
     assert copy(pipeline, cores=1).stopped == {}
@@ -95,7 +95,7 @@ def test_a_function_that_does_not_return_in_time_stops_its_topic_and_no_other(
     outcome = copy(pipeline, cores=1)
     reason = outcome.stopped[topic][0]
     assert isinstance(reason, FunctionTooSlow)
-    assert (reason.source, reason.seconds) == (TopicPartition(topic, 0), 2.0)
+    assert (reason.source, reason.seconds) == (TopicPartition(topic, 0), 6.0)
     assert written[0][1] <= reason.offset <= written[7][1] <= reason.last <= written[-1][1]
     assert f"upper ({function.partition(':')[0]}.py:" in reason.place
     assert outcome.stopped.keys() == {topic}
@@ -163,11 +163,11 @@ def test_a_copy_ends_in_time_while_an_import_hangs_and_other_topics_are_copied(
         produce(clusters.source_servers, each, values(50))
     with caplog.at_level(logging.WARNING):
         running = Running(pipeline, 2)
-        wait_until(lambda: "has been running for" in caplog.text, 60, "a warning")
+        wait_until(lambda: "has been running for" in caplog.text, 120, "a warning")
         assert f"{function} has been running for" in caplog.text
         assert "the import of its module" in caplog.text
         produce(clusters.source_servers, apart, values(50))
-        wait_until(lambda: len(read_all(clusters.target_servers, apart)) == 100, 60, "the other slot to copy on")
+        wait_until(lambda: len(read_all(clusters.target_servers, apart)) == 100, 120, "the other slot to copy on")
         running.end()
     assert children_of_functions() == []
     assert len(read_all(clusters.target_servers, topic)) == 0
@@ -282,7 +282,7 @@ def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwh
         running = Running(pipeline, 2)
         running.await_copied(20)
         written = produce(clusters.source_servers, topic, values(20, at_7=way.encode()))
-        wait_until(lambda: "has been running for" in caplog.text, 60, "a warning")
+        wait_until(lambda: "has been running for" in caplog.text, 120, "a warning")
         assert f"{function} has been running for" in caplog.text
         assert f"on {topic}-0, offsets " in caplog.text
         before = running.copied()
@@ -290,7 +290,7 @@ def test_a_copy_ends_in_time_while_a_function_hangs_and_other_slots_go_on_meanwh
         running.await_copied(before + 50)
         began = time.monotonic()
         running.end()
-        assert time.monotonic() - began < 40
+        assert time.monotonic() - began < 120
     assert "was ended after" in caplog.text
     assert children_of_functions() == []
     last = [r for r in commit_records(pipeline, clusters.target_servers) if r.source.topic == topic][-1]
@@ -316,11 +316,11 @@ def test_other_topics_of_the_slot_are_copied_on_while_a_function_hangs(
     produce(clusters.source_servers, other, values(10))
     running.await_copied(10)
     hanging = produce(clusters.source_servers, topic, values(5000, at_7=b"sleep"))
-    wait_until(lambda: children_of_functions() != [] or running.error, 60, "the function to be called")
+    wait_until(lambda: children_of_functions() != [] or running.error, 120, "the function to be called")
     for more in range(3):
         produce(clusters.source_servers, other, values(20))
         expected = 10 + 20 * (more + 1)
-        wait_until(lambda: len(read_all(clusters.target_servers, other)) >= expected, 30, "the other topic")  # noqa: B023
+        wait_until(lambda: len(read_all(clusters.target_servers, other)) >= expected, 120, "the other topic")  # noqa: B023
     hangs = positions(clusters, pipeline, topic)
     assert hangs <= hanging[7][1]
     running.end()
@@ -371,10 +371,10 @@ def test_a_slot_that_is_killed_while_its_function_hangs_leaves_no_process_and_lo
     for _ in range(2):
         before = len(read_all(clusters.target_servers, other))
         produce(clusters.source_servers, other, values(500))
-        wait_until(lambda: len(read_all(clusters.target_servers, other)) > before, 30, "the other topic")  # noqa: B023
+        wait_until(lambda: len(read_all(clusters.target_servers, other)) > before, 120, "the other topic")  # noqa: B023
     killed.abandon()
     kill()
-    wait_until(lambda: not children_of_functions(), 60, "its process to end with the slot")
+    wait_until(lambda: not children_of_functions(), 120, "its process to end with the slot")
     correct(tmp_path, function)
     pipeline = load_pipeline([path])
     assert copy(pipeline).stopped == {}

@@ -67,7 +67,7 @@ def test_pipelines_that_share_their_control_topics_and_are_killed(
 
 
 def _await_copied(clusters: KafkaSandbox, pipeline: Pipeline, offsets: int) -> None:
-    wait_until(lambda: copied_to(pipeline, clusters) >= offsets, 60, f"{offsets} offsets to be copied")
+    wait_until(lambda: copied_to(pipeline, clusters) >= offsets, 120, f"{offsets} offsets to be copied")
 
 
 def _assert_apart(clusters: KafkaSandbox, pipelines: list[Pipeline]) -> None:

@@ -58,9 +58,9 @@ def test_instances_of_other_topics_share_and_never_fence_each_other_again(
     """A run of one topic takes it from an instance of two: both go on, and neither is fenced for ever."""
     pipeline, topics, flows = two_topics(clusters, tmp_path)
     first = Running(pipeline, 2)
-    wait_until(lambda: first.copied() == 200, 60, "the first instance to copy")
+    wait_until(lambda: first.copied() == 200, 120, "the first instance to copy")
     second = Running(pipeline, 2, topics=topics[:1])
-    wait_until(lambda: share(clusters, pipeline, topics), 60, "the instances to share")
+    wait_until(lambda: share(clusters, pipeline, topics), 120, "the instances to share")
     restarts.clear()
 
     def copied(records: int) -> bool:
@@ -70,13 +70,13 @@ def test_instances_of_other_topics_share_and_never_fence_each_other_again(
         before = first.copied() + second.copied()
         for flow in flows:
             flow.write(10)
-        wait_until(partial(copied, before + 40), 60, "both to copy")
+        wait_until(partial(copied, before + 40), 120, "both to copy")
     assert restarts == [], "nobody was fenced"
     assert (first.copied(), second.copied()) == (300, 100)
     assert generations(clusters, pipeline) == 2, "nobody had to begin anew"
     second.end()
     flows[0].write()
-    wait_until(lambda: first.copied() == 400, 60, "the first instance to take the topic back")
+    wait_until(lambda: first.copied() == 400, 120, "the first instance to take the topic back")
     first.end()
     assert_exact(clusters, pipeline)
 
@@ -99,7 +99,7 @@ def test_instances_that_use_the_same_ids_fence_each_other_with_all_that_they_cop
         await_written(clusters, pipeline, *flows)
         claimed = claims_written(clusters, pipeline)
         stack.enter_context(in_the_end_told_to_stop(Running(pipeline, 2, topics=topics[:1])))
-        wait_until(lambda: claims_written(clusters, pipeline) >= claimed + 2, 60, "the second instance to claim")
+        wait_until(lambda: claims_written(clusters, pipeline) >= claimed + 2, 120, "the second instance to claim")
         for _ in range(5):
             before, claimed = len(restarts), claims_written(clusters, pipeline)
             for flow in flows:

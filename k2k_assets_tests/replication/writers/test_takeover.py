@@ -49,7 +49,7 @@ from k2k_assets_tests.support.suite.storms import MODES
 pytestmark = pytest.mark.integration
 
 
-GRACE_SECONDS = 6
+GRACE_SECONDS = 15
 
 
 @pytest.fixture
@@ -71,17 +71,17 @@ def test_the_newer_instance_takes_over_and_the_older_stands_by_until_it_leaves(
     flow = Flow(clusters, topic)
     flow.write()
     first = Running(pipeline, first_slots)
-    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
+    wait_until(lambda: first.copied() == flow.written, 120, "the first instance to copy")
     second = Running(pipeline, second_slots)
-    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the second instance to hold all partitions")
+    wait_until(lambda: owners(clusters, pipeline) == {2}, 120, "the second instance to hold all partitions")
     flow.write()
-    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "the second instance to copy")
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 120, "the second instance to copy")
     assert first.error is None
     assert owners(clusters, pipeline) == {2}, "the first one stands by"
 
     second.end()
     flow.write()
-    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 60, "the first instance to take over again")
+    wait_until(lambda: copied_to(pipeline, clusters) == flow.written, 120, "the first instance to take over again")
     first.end()
     assert owners(clusters, pipeline) == set()
     assert_all_copied(clusters, pipeline, overtaken=True)
@@ -98,12 +98,12 @@ def test_a_silent_owner_is_taken_over_from_after_the_grace_window(
     flow = Flow(clusters, topic)
     flow.write()
     first = Running(pipeline, 1)
-    wait_until(lambda: first.copied() == flow.written, 60, "the first instance to copy")
+    wait_until(lambda: first.copied() == flow.written, 120, "the first instance to copy")
     workers, kill = in_processes()
     second = Running(pipeline, 2, workers)
-    wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the second instance to hold all partitions")
+    wait_until(lambda: owners(clusters, pipeline) == {2}, 120, "the second instance to hold all partitions")
     flow.write()
-    wait_until(lambda: second.copied() == 200, 60, "the second instance to copy")
+    wait_until(lambda: second.copied() == 200, 120, "the second instance to copy")
     second.abandon()
     kill()
     flow.write()
@@ -123,7 +123,7 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
     overtaken: list[Exception] = []
 
     def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
-        released.wait(60)
+        released.wait(240)
         return in_threads(plans)
 
     def run_slow() -> None:
@@ -135,13 +135,13 @@ def test_a_bounded_run_that_is_taken_over_from_says_so(clusters: KafkaSandbox, p
     thread = threading.Thread(target=run_slow, daemon=True)
     with Cluster("target", pipeline.client_properties("target", "admin")) as target:
         thread.start()
-        wait_until(lambda: _newest(pipeline, target) >= 0, 30, "the slow instance's record")
+        wait_until(lambda: _newest(pipeline, target) >= 0, 120, "the slow instance's record")
         newer = Running(pipeline, 2)
-        wait_until(lambda: newer.copied() == flow.written, 60, "the newer instance to copy")
+        wait_until(lambda: newer.copied() == flow.written, 120, "the newer instance to copy")
         released.set()
         thread.join(60)
         flow.write(20)
-        wait_until(lambda: newer.copied() == flow.written, 60, "the newer instance to copy on")
+        wait_until(lambda: newer.copied() == flow.written, 120, "the newer instance to copy on")
         newer.end()
     assert isinstance(overtaken[0], Superseded)
     assert "a newer instance has taken over" in str(overtaken[0])
@@ -167,16 +167,16 @@ def test_an_instance_that_was_superseded_by_one_that_is_gone_begins_anew(
 
     def slow(plans: Sequence[SlotPlan]) -> list[SlotResult]:
         begun.set()
-        go.wait(60)
+        go.wait(240)
         with first_job:
             return in_threads(plans)
 
     first = Running(pipeline, 1, slow)
-    assert begun.wait(30)
+    assert begun.wait(120)
     copy(pipeline)
     flow.write(20)
     go.set()
-    wait_until(lambda: first.copied() == 80, 60, "the first instance to copy")
+    wait_until(lambda: first.copied() == 80, 120, "the first instance to copy")
     first.end()
     assert first.error is None
     assert_exact(clusters, pipeline)
@@ -196,7 +196,7 @@ def test_a_slot_that_is_told_to_stop_before_it_has_begun_releases_what_it_has_cl
     flow.write(20)
     with patch.object(SlotClaims, "settle", until_told_to_stop):
         first = Running(pipeline, 1)
-        wait_until(lambda: assignments(clusters, pipeline).claims, 60, "claims")
+        wait_until(lambda: assignments(clusters, pipeline).claims, 120, "claims")
         first.end()
     assert assignments(clusters, pipeline).claims == {}
     copy(pipeline)
@@ -264,12 +264,12 @@ def another_pipeline_takes_over(
     flow = Flow(clusters, topic_of(pipeline))
     flow.write(10)
     first = Running(pipeline, 1)
-    wait_until(lambda: first.copied() == flow.written, 60, "the first pipeline to copy")
+    wait_until(lambda: first.copied() == flow.written, 120, "the first pipeline to copy")
     with meanwhile or nullcontext():
         other = Running(pipeline.model_copy(update={"name": unique("other")}), 2)
-        wait_until(lambda: owners(clusters, pipeline) == {2}, 60, "the other pipeline to hold all partitions")
+        wait_until(lambda: owners(clusters, pipeline) == {2}, 120, "the other pipeline to hold all partitions")
     flow.write(10)
-    wait_until(lambda: other.copied() == 40, 60, "the other pipeline to copy")
+    wait_until(lambda: other.copied() == 40, 120, "the other pipeline to copy")
     other.end()
     first.end()
     assert_same_content(clusters.source_servers, topic_of(pipeline), clusters.target_servers)

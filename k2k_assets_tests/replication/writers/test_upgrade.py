@@ -65,7 +65,7 @@ def pipeline(clusters: KafkaSandbox, tmp_path: Path) -> Pipeline:
         features={"exactlyOnce": "enabled", "offsetMapping": "enabled", "headerReplication": "enabled"},
         coordination={
             "commit": {"topic": unique("commits"), "syncTimeout": "11 minutes"},
-            "assignment": {"topic": unique("claims"), "graceWindow": "4 seconds"},
+            "assignment": {"topic": unique("claims"), "graceWindow": "12 seconds"},
         },
         producer=NEVER_TIMED_OUT,
     )
@@ -121,7 +121,7 @@ def test_processes_of_both_releases_take_over_from_each_other(
         asleep.touch()
         flow.write()
         process = psutil.Process(former.pid)
-        wait_until(lambda: process.status() == psutil.STATUS_STOPPED, 60, "the former release to sleep")
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED, 120, "the former release to sleep")
 
         new = Running(pipeline, 1)
         await_written(clusters, pipeline, flow)

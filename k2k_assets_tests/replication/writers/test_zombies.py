@@ -19,7 +19,7 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.task import SlotResult, copy_slot
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.interface import Sink
-from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, end_offsets, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, create_topic, end_offsets, unique
 from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
 from k2k_assets_tests.support.copies.pipelines import MODES, make_pipeline
@@ -182,7 +182,7 @@ class Meeting(WrappedSink):
     def open(self) -> None:
         with self.turns:
             super().open()
-        self._everybody.wait(SECONDS)
+        self._everybody.wait(PATIENCE)
 
 
 @pytest.mark.slow

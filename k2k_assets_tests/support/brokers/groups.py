@@ -102,7 +102,7 @@ def position(servers: str, group: str, partition: TopicPartition) -> int | None:
     """
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
     try:
-        (found,) = consumer.committed([KafkaTopicPartition(*partition)], timeout=2)
+        (found,) = consumer.committed([KafkaTopicPartition(*partition)], timeout=SECONDS)
     except KafkaException:
         return None
     finally:
@@ -165,7 +165,7 @@ def member(
             consumer.poll(0.05)
             return bool(consumer.assignment())
 
-        wait_until(assigned, SECONDS, f"{group} to get an assignment", interval=0)
+        wait_until(assigned, PATIENCE, f"{group} to get an assignment", interval=0)
         yield consumer
 
 

@@ -50,6 +50,8 @@ _PASSING = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
     }
 )
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -158,7 +160,7 @@ def topics(servers: str) -> dict[str, int]:
 def create_topic(servers: str, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
     """Makes a topic, waits until every partition has a leader, and returns the name."""
     wanted = NewTopic(name, partitions, 1, config=dict(config or {}))
-    _all(admin(servers).create_topics([wanted], operation_timeout=10).values())
+    _all(admin(servers).create_topics([wanted], operation_timeout=PATIENCE).values())
     _await_leaders(servers, name, partitions)
     return name
 
@@ -171,7 +173,7 @@ def add_partitions(servers: str, name: str, partitions: int) -> None:
 
 def delete_topic(servers: str, name: str) -> None:
     """Deletes a topic and waits until it is no longer listed."""
-    _all(admin(servers).delete_topics([name], operation_timeout=10).values())
+    _all(admin(servers).delete_topics([name], operation_timeout=PATIENCE).values())
     wait_until(lambda: not _partitions(servers, name), PATIENCE, f"{name} to be gone from {servers}")
 
 
@@ -183,9 +185,9 @@ def delete_own_topics(servers: str) -> None:
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
     if servers in _shared:
         names = [name for name in names if re.search(f"-{_WORKER}[0-9a-f]{{8}}", name)]
-    for deleted in client.delete_topics(names, operation_timeout=10).values() if names else ():
+    for deleted in client.delete_topics(names, operation_timeout=PATIENCE).values() if names else ():
         try:
-            deleted.result(SECONDS)
+            deleted.result(PATIENCE)
         except KafkaException as error:  # a broker under load lists a topic a while after its deletion
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
@@ -231,6 +233,8 @@ def end_offsets(servers: str, topic: str, isolation: Isolation = "read_uncommitt
             if error.args[0].code() not in _PASSING:
                 raise
             return None
+        except TimeoutError:
+            return None
 
     return wait_until(ask, PATIENCE, f"the end offsets of {topic} on {servers}") or {}
 
@@ -256,7 +260,8 @@ def producer(servers: str, transactional_id: str | None = None, resends: bool = 
     }
     if transactional_id is None:
         return Producer(settings)
-    transactional = Producer({**settings, "transactional.id": transactional_id})
+    # A transaction may be kept open for as long as a test takes.
+    transactional = Producer({**settings, "transactional.id": transactional_id, "transaction.timeout.ms": 600_000})
     transactional.list_topics(timeout=SECONDS)
     transactional.init_transactions(SECONDS)
     return transactional
@@ -383,6 +388,20 @@ def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) 
         return all(stable[partition] > offset for partition, offset in last.items())
 
     wait_until(there, PATIENCE, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
+
+
+def read_ended(servers: str, topic: str, timeout: float = PATIENCE) -> list[ReadRecord]:
+    """All committed records once no transaction is open: a commit is answered before its markers are in the log.
+
+    Raises:
+        TimeoutError: One is still open after `timeout` seconds.
+    """
+    wait_until(
+        lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic),
+        timeout,
+        f"the markers of all transactions in {topic} on {servers}",
+    )
+    return read_all(servers, topic)
 
 
 def read_all(

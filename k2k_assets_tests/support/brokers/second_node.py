@@ -14,7 +14,7 @@ from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
 from k2k_assets_tests.support.brokers.groups import commit
-from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, create_topic, produce, unique
 from k2k_assets_tests.support.brokers.proxy import Proxy
 
 _SECOND = 2
@@ -96,12 +96,12 @@ class TwoNodes:
     def up(self) -> None:
         """The second node takes part again."""
         self._second.start()
-        wait_until(lambda: len(self._brokers()) == 2, SECONDS, "the second node to take part")
+        wait_until(lambda: len(self._brokers()) == 2, PATIENCE, "the second node to take part")
 
     def down(self) -> None:
         """The second node is killed, and no longer counts."""
         self._second.kill()
-        wait_until(lambda: len(self._brokers()) == 1, SECONDS, "the second node to be missed")
+        wait_until(lambda: len(self._brokers()) == 1, PATIENCE, "the second node to be missed")
 
     def _brokers(self) -> Collection[int]:
         """The nodes that take part; none if the first one does not tell, as it may not while the other one goes."""

@@ -80,6 +80,7 @@ class Running:
         self.outcome: Outcome | None = None
         self.stop = threading.Event()
         self._abandoned = threading.Event()
+        self._all_end = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(pipeline, cores, runner), kwargs=rest, daemon=True)
         self._thread.start()
         self._alive.append(self)
@@ -88,7 +89,9 @@ class Running:
     def stop_all(cls) -> None:
         """Lets all copies end that run still, without waiting for that."""
         while cls._alive:
-            cls._alive.pop().stop.set()
+            ending = cls._alive.pop()
+            ending.stop.set()
+            ending._all_end.set()
 
     def _run(self, pipeline: Pipeline, cores: int, runner: Runner, **rest: Any) -> None:
         def held(plans: Any) -> list[SlotResult]:
@@ -96,7 +99,7 @@ class Running:
                 return runner(plans)
             finally:
                 if self._abandoned.is_set():
-                    threading.Event().wait()  # a dead driver does nothing any more
+                    self._all_end.wait()  # a dead driver does nothing any more
 
         try:
             told = {"stop": self.stop, "listener": self._listen}
@@ -121,12 +124,12 @@ class Running:
         return render(stopped) if stopped else None
 
     def await_copied(self, records: int) -> None:
-        wait_until(lambda: self.copied() >= records or self.error, 60, f"{records} records to be copied")
+        wait_until(lambda: self.copied() >= records or self.error, 240, f"{records} records to be copied")
         if self.error is not None:
             raise self.error
 
     def join(self) -> None:
-        self._thread.join(60)
+        self._thread.join(240)
         assert not self._thread.is_alive()
 
     def end(self) -> None:
@@ -168,7 +171,7 @@ def in_processes() -> tuple[Runner, Callable[[], None]]:
         return [SlotResult(plan.slot, "", "", {}, {}) for plan in plans]
 
     def kill() -> None:
-        assert started.wait(30), "no slot has started"
+        assert started.wait(240), "no slot has started"
         for worker in workers:
             kill_living(worker)
 
@@ -213,7 +216,7 @@ def dying_first(step: str, occurrence: int, transport: str | None = None) -> Run
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(60)
+            worker.join(240)
         died = [worker.exitcode for worker in workers]
         for worker in workers:
             kill_living(worker)

@@ -51,7 +51,7 @@ class HandCopy:
         self.target = Cluster("target", pipeline.client_properties("target", "admin"))
         ensure_control_topics(pipeline, self.target)
         for name in control_topics(pipeline):
-            wait_until(partial(end_offsets, self.target.servers, name), 30, f"leaders of {name}")
+            wait_until(partial(end_offsets, self.target.servers, name), 120, f"leaders of {name}")
         self._sequence = 0
 
     def mapping(

@@ -295,5 +295,5 @@ def cut_log(broker: Broker, topic: str, end: int) -> None:
         at += 12 + length
     assert at < len(batches), f"{topic} has no batch at {end}"
     segment.write_bytes(batches[:at])
-    (data / ".kafka_cleanshutdown").unlink()  # so that the broker determines the end of the log again
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)  # so that the broker determines the end of the log again
     broker.start()

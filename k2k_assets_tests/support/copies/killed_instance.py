@@ -13,7 +13,7 @@ from k2k_assets.transport.interface import Sink
 from k2k_assets_tests.support.copies.copying import PROCESSES, copy, flush_transaction
 from k2k_assets_tests.support.copies.steps import WrappedSink, sinks_wrapped
 
-_SECONDS = 60.0
+_SECONDS = 240.0
 
 _starting = threading.Lock()
 

@@ -87,6 +87,8 @@ def write_pipeline(
         ],
         "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
         "offsetMapping": {"topic": f"{name}-mappings"},
+        # A busy broker may show a new topic later than after the usual seven seconds.
+        "configuration": {"autoControlTopicCreationMaxAttempts": 160},
         **form_section(),
         **sections,
     }

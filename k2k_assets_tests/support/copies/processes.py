@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,20 +86,28 @@ def copy_workers(process: HasPid) -> list[psutil.Process]:
     """The Python workers in which the slots run: children of pyspark's daemons."""
     workers = []
     for child in psutil.Process(process.pid).children(recursive=True):
-        parent = child.parent()
-        if parent and _is_daemon(child) and _is_daemon(parent):
-            workers.append(child)
+        with suppress(psutil.NoSuchProcess):
+            parent = child.parent()
+            if parent and _is_daemon(child) and _is_daemon(parent):
+                workers.append(child)
     return workers
 
 
 def jvms(process: HasPid) -> list[psutil.Process]:
     """The Java processes below it."""
-    return [child for child in psutil.Process(process.pid).children(recursive=True) if child.name() == "java"]
+    return [child for child in psutil.Process(process.pid).children(recursive=True) if _name(child) == "java"]
 
 
 def executor_jvms(process: HasPid) -> list[psutil.Process]:
     """Those of them that are executors, which are processes of their own in a `local-cluster`."""
     return [jvm for jvm in jvms(process) if "CoarseGrainedExecutorBackend" in " ".join(jvm.cmdline())]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _is_daemon(process: psutil.Process) -> bool:

@@ -17,7 +17,7 @@ from k2k_assets.replication.plan import SlotPlan
 from k2k_assets.replication.slot.slot import Slot
 from k2k_assets.replication.slot.task import SlotResult
 from k2k_assets.spark.slot_task import _log_to_stderr, end_with_parent
-from k2k_assets_tests.support.brokers.kafka import SECONDS
+from k2k_assets_tests.support.brokers.kafka import PATIENCE
 from k2k_assets_tests.support.copies.copying import DyingSink, kill_living
 from k2k_assets_tests.support.copies.unlucky import NONE, Mishap, copy_unluckily
 
@@ -78,7 +78,7 @@ class SlotProcesses:
 
     def await_frozen(self, seconds: float = 0.0) -> None:
         """Returns when a slot has been frozen for so long."""
-        wait_until(self._frozen, SECONDS, "a slot to stop itself")
+        wait_until(self._frozen, PATIENCE, "a slot to stop itself")
         since = time.monotonic()
         wait_until(lambda: time.monotonic() - since >= seconds, seconds + 1, "time-outs to pass")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ WrapSink = Callable[[Sink], Sink]
 
 _wraps: dict[str, WrapSink] = {}
 _make_sink = Slot._sink
+_changing = threading.Lock()
 
 
 def _wrapped_sink(self: Slot) -> Sink:
@@ -27,14 +29,16 @@ def _wrapped_sink(self: Slot) -> Sink:
 @contextmanager
 def sinks_wrapped(pipeline: Pipeline, wrap: WrapSink) -> Iterator[None]:
     """Wraps the sink of every session of one pipeline; several pipelines may be copied at once."""
-    Slot._sink = _wrapped_sink  # type: ignore[method-assign]
-    _wraps[pipeline.name] = wrap
+    with _changing:
+        Slot._sink = _wrapped_sink  # type: ignore[method-assign]
+        _wraps[pipeline.name] = wrap
     try:
         yield
     finally:
-        del _wraps[pipeline.name]
-        if not _wraps:
-            Slot._sink = _make_sink  # type: ignore[method-assign]
+        with _changing:
+            del _wraps[pipeline.name]
+            if not _wraps:
+                Slot._sink = _make_sink  # type: ignore[method-assign]
 
 
 class WrappedSink:

@@ -92,7 +92,7 @@ def copied_to(pipeline: Pipeline, clusters: KafkaSandbox) -> int:
 def await_written(clusters: KafkaSandbox, pipeline: Pipeline, *flows: Flow) -> None:
     """Waits until all that was written is committed as copied."""
     written = sum(flow.written for flow in flows)
-    wait_until(lambda: copied_to(pipeline, clusters) == written, 60, "all to be copied")
+    wait_until(lambda: copied_to(pipeline, clusters) == written, 120, "all to be copied")
 
 
 def assignments(clusters: KafkaSandbox, pipeline: Pipeline) -> Assignments:

@@ -41,7 +41,7 @@ _IN_SMALL_PIECES = {
     "topic.metadata.refresh.interval.ms": 50,
 }
 # Deadline for requests that a client sends only now and then.
-_SOON = 10.0
+_SOON = 60.0
 # A client that is closed meanwhile does not wait for these answers.
 _IN_THE_BACKGROUND = (Api.FETCH, Api.METADATA)
 # Copies that run at once; they wait most of the time.

@@ -114,11 +114,14 @@ class DagsterDev:
             return [entry.user_message for run in instance.get_runs() for entry in instance.all_logs(run.run_id)]
 
     def shown(self) -> set[str]:
-        """The topics that the UI shows assets of."""
+        """The topics that the UI shows assets of; none while it does not answer, as it may not when it loads anew."""
         body = json.dumps({"query": "{assetNodes{assetKey{path}}}"}).encode()
         request = Request(f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=30) as response:
-            nodes = json.load(response)["data"]["assetNodes"]
+        try:
+            with urlopen(request, timeout=30) as response:
+                nodes = json.load(response)["data"]["assetNodes"]
+        except OSError:
+            return set()
         return {node["assetKey"]["path"][-1] for node in nodes if "topics" in node["assetKey"]["path"]}
 
     def ended_well(self, job: str) -> int:
@@ -148,13 +151,19 @@ class DagsterDev:
 
     def copying_worker(self) -> tuple[str, psutil.Process]:
         """The newest run of the sync job that copies, and its process."""
-        with dg.DagsterInstance.from_config(self.home) as instance:
-            statuses = [dg.DagsterRunStatus.STARTED]
-            run = instance.get_runs(dg.RunsFilter(job_name=self.names.sync_job, statuses=statuses), limit=1)[0]
-            told = " ".join(str(entry.message) for entry in instance.all_logs(run.run_id))
-        pid = re.search(r"Executing steps in process \(pid: (\d+)\)", told)
-        assert pid is not None, told
-        return run.run_id, psutil.Process(int(pid[1]))
+        found: list[tuple[str, int]] = []
+
+        def told() -> bool:
+            with dg.DagsterInstance.from_config(self.home) as instance:
+                statuses = [dg.DagsterRunStatus.STARTED]
+                for run in instance.get_runs(dg.RunsFilter(job_name=self.names.sync_job, statuses=statuses), limit=1):
+                    words = " ".join(str(entry.message) for entry in instance.all_logs(run.run_id))
+                    pids = re.findall(r"Executing steps in process \(pid: (\d+)\)", words)
+                    found.extend((run.run_id, int(pid)) for pid in pids[:1])
+            return bool(found)
+
+        self.await_that(told, 300, "a run to tell its process")
+        return found[0][0], psutil.Process(found[0][1])
 
     def stop(self) -> None:
         """Ends it as Ctrl-C does; what is left after that is killed."""

@@ -61,7 +61,7 @@ class HttpServer:
 def json_answer(address: str, path: str) -> tuple[int, Any]:
     """Status and JSON of what a server answers, also where it says that something is wrong."""
     try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox.broker_settings import free_ports
 
 PASSWORD = "never printed"
 _USER = "k2k"
@@ -40,7 +40,7 @@ def postgres(programs: Path) -> Iterator[dict[str, str]]:
         for path in (folder, folder / "password"):
             if user:
                 shutil.chown(path, user, user)
-        data, port = folder / "data", _free_port()
+        data, (port,) = folder / "data", free_ports(1)
         subprocess.run(
             [
                 *(str(programs / "initdb"), "-D", str(data), "-U", _USER, "--pwfile", str(folder / "password")),
@@ -77,9 +77,3 @@ def postgres(programs: Path) -> Iterator[dict[str, str]]:
         finally:
             server.terminate()
             server.wait(_SECONDS)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from k2k_assets.core.deadline import wait_until
+from k2k_assets.sandbox.broker_settings import free_ports
 from k2k_assets_tests.support.copies.processes import ensure_running
 
 _SECONDS = 60.0
@@ -78,8 +78,7 @@ def prometheus(folder: Path, targets: Mapping[str, str], rules: Mapping[str, Any
         ],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     command = [
         *(found, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"),
         *(f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from urllib.request import urlopen
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.java.find import find_java
+from k2k_assets.sandbox.broker_settings import free_ports
 from k2k_assets.sandbox.jars import fetch_jars
 
 BUCKET = "state"
@@ -28,7 +28,7 @@ def s3_server() -> Iterator[tuple[dict[str, str], Path]]:
     Raises:
         K2KError: Its jars cannot be downloaded.
     """
-    jars, port = fetch_jars(_JARS), _free_port()
+    jars, (port,) = fetch_jars(_JARS), free_ports(1)
     address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="k2k-s3-") as name:
         folder = Path(name)
@@ -81,9 +81,3 @@ def _answers(address: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -98,7 +98,7 @@ def kill_with_children(process: psutil.Process) -> None:
         for each in family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
-        wait_until(lambda: not any(map(is_alive, family)), 60, "those that were killed to be gone")
+        wait_until(lambda: not any(map(is_alive, family)), 120, "those that were killed to be gone")
 
 
 def slots_on(worker: psutil.Process) -> int:

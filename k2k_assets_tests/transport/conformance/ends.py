@@ -7,11 +7,10 @@ keep the same promises where it can.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from k2k_assets.core.deadline import Deadline, wait_until
+from k2k_assets.core.deadline import Deadline
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets.transport.chunk import Chunk
@@ -19,11 +18,10 @@ from k2k_assets.transport.factory import BATCHES, SOURCES, TRANSPORTS
 from k2k_assets.transport.interface import Delivery, Position, Sink, Source, Transport
 from k2k_assets_tests.support.brokers.kafka import (
     SECONDS,
-    ReadRecord,
     create_topic,
-    end_offsets,
     produce,
     read_all,
+    read_ended,
     unique,
 )
 from k2k_assets_tests.support.copies.pipelines import NEVER_TIMED_OUT, make_pipeline
@@ -77,8 +75,8 @@ class Ends(Protocol):
         """What a reader of the source sees."""
         ...
 
-    def copied(self) -> list[Placed]:
-        """What a reader of the target topic sees."""
+    def copied(self, when_ended: bool = True) -> list[Placed]:
+        """What a reader of the target topic sees; by default once no transaction is open."""
         ...
 
     def controls(self, topic: str) -> list[bytes | None]:
@@ -155,28 +153,22 @@ class RealEnds:
     def committed(self) -> list[Placed]:
         return _placed(self._source_servers, self.source.topic)
 
-    def copied(self) -> list[Placed]:
-        return _placed(self._target_servers, self.target_topic)
+    def copied(self, when_ended: bool = True) -> list[Placed]:
+        return _placed(self._target_servers, self.target_topic, when_ended)
 
     def controls(self, topic: str) -> list[bytes | None]:
-        return [record.value for record in _read(self._target_servers, topic)]
+        return [record.value for record in read_ended(self._target_servers, topic)]
 
     def aside(self) -> list[bytes | None]:
-        return [record.value for record in _read(self._target_servers, self.aside_topic)]
+        return [record.value for record in read_ended(self._target_servers, self.aside_topic)]
 
     def stranger_writes(self) -> None:
         produce(self._target_servers, self.target_topic, [b"foreign"], 0)
 
 
-def _placed(servers: str, topic: str) -> list[Placed]:
-    return [Placed(record.offset, record.key, record.value) for record in _read(servers, topic)]
-
-
-def _read(servers: str, topic: str) -> list[ReadRecord]:
-    """All committed records. A commit is answered before its markers are written; what stays open is not waited for."""
-    with suppress(TimeoutError):
-        wait_until(lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic), 3.0, "markers")
-    return read_all(servers, topic)
+def _placed(servers: str, topic: str, when_ended: bool = True) -> list[Placed]:
+    records = read_ended(servers, topic) if when_ended else read_all(servers, topic)
+    return [Placed(record.offset, record.key, record.value) for record in records]
 
 
 class FakeEnds:
@@ -214,7 +206,7 @@ class FakeEnds:
     def committed(self) -> list[Placed]:
         return [Placed(offset, b"k%d" % offset, b"v%d" % offset) for offset in self._offsets]
 
-    def copied(self) -> list[Placed]:
+    def copied(self, when_ended: bool = True) -> list[Placed]:
         return self.transport.target.read(self.target_topic)
 
     def controls(self, topic: str) -> list[bytes | None]:

@@ -16,6 +16,7 @@ from k2k_assets.transport.errors import Restart, SourceStopped
 from k2k_assets.transport.factory import RECORDS, SOURCES
 from k2k_assets.transport.interface import Position
 from k2k_assets_tests.support.brokers.kafka import (
+    PATIENCE,
     SECONDS,
     create_topic,
     delete_records,
@@ -111,7 +112,7 @@ def test_what_compaction_has_left_keeps_its_offsets(clusters: KafkaSandbox, tmp_
         produce(servers, topic, [(b"gone", b"rolls the segment")], 0)
         return sum(record.key != b"gone" for record in read_all(servers, topic)) == 10
 
-    wait_until(compacted, SECONDS, "the cleaner", interval=0.2)
+    wait_until(compacted, PATIENCE, "the cleaner", interval=0.2)
     source = opened(ends)
     chunks, _ = read(ends, source)
     source.close()

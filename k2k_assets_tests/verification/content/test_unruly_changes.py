@@ -16,7 +16,7 @@ pytestmark = pytest.mark.processes
 AT = TopicPartition("orders", 0)
 
 
-@pytest.mark.parametrize(("way", "seconds"), [(b"exit", 60.0), (b"segfault", 60.0), (b"search", 1.0)])
+@pytest.mark.parametrize(("way", "seconds"), [(b"exit", 60.0), (b"segfault", 60.0), (b"search", 5.0)])
 def test_records_that_stop_a_copy_are_passed_and_all_others_are_judged(
     tmp_path: Path, way: bytes, seconds: float
 ) -> None:

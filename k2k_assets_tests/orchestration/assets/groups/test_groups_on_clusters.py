@@ -36,12 +36,12 @@ from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[3]
 WRITTEN = int(time.time() * 1000) - 60_000
 RECORDS = [Record(b"%d" % n, b"value %d" % n, timestamp=WRITTEN + n) for n in range(10)]
-SECONDS = 90.0
+SECONDS = 300.0
 
 
 @dataclass

@@ -81,7 +81,7 @@ def test_where_k2k_start_has_copied_and_where_a_click_has(seen: Seen) -> None:
         seen.tick()
         return seen.ticks.instance.get_latest_materialization_event(seen.key) is not None and seen.is_synced()
 
-    wait_until(is_reported, 60, "the sensor to report the copy")
+    wait_until(is_reported, 120, "the sensor to report the copy")
     seen.look()
     assert seen.is_synced(), "what a click sees is what the sensor saw"
     running.end()

@@ -14,6 +14,7 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.kafka.cluster import Cluster
 from k2k_assets.kafka.clusters import both_clusters
 from k2k_assets.orchestration import metadata as keys
+from k2k_assets.orchestration.assets.topics import running_copy
 from k2k_assets.orchestration.assets.topics.running_copy import followed_topics
 from k2k_assets.orchestration.assets.topics.topic_results import followed_materialization
 from k2k_assets.overrides.pausing import pause_topics
@@ -24,6 +25,12 @@ from k2k_assets_tests.support.copies.copying import Running, commit_records, cop
 from k2k_assets_tests.support.copies.takeovers import pipeline_of
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def _busy_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats that should come each second may be late."""
+    monkeypatch.setattr(running_copy, "heartbeat_interval_seconds", lambda _: 15.0)
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def test_a_topic_that_is_stopped_is_not_followed(
     running.await_copied(10)
     delete_topic(clusters.target_servers, bad)
     produce(clusters.source_servers, bad, [b"v"], 0)
-    wait_until(lambda: any(p.stopped for p in running.progress.partitions.values()), 60, "the stop")  # type: ignore[union-attr]
+    wait_until(lambda: any(p.stopped for p in running.progress.partitions.values()), 120, "the stop")  # type: ignore[union-attr]
     assert followed_topics(pipeline, *both, topics).keys() == {good}
     running.end()
 
@@ -98,8 +105,8 @@ def test_a_paused_topic_is_shown_as_paused_and_not_waited_for(
         produce(clusters.source_servers, topic, [b"v"] * 5, 0)
     running.await_copied(10)
     pause_topics(pipeline, *both, [held], "me", "month end")
-    wait_until(lambda: running.progress and held in running.progress.paused, 60, "the pause to be seen")
-    wait_until(lambda: {r.kind for r in _newest(pipeline, clusters, held)} == {"release"}, 60, "the topic to be left")
+    wait_until(lambda: running.progress and held in running.progress.paused, 120, "the pause to be seen")
+    wait_until(lambda: {r.kind for r in _newest(pipeline, clusters, held)} == {"release"}, 120, "the topic to be left")
     produce(clusters.source_servers, held, [b"v"] * 7, 0)
     followed = followed_topics(pipeline, *both, topics)
     assert followed[going].paused is None

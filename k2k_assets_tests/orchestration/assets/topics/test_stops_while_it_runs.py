@@ -33,7 +33,7 @@ from k2k_assets_tests.support.dagster.sensor_ticks import Ticks, reason, request
 
 pytestmark = pytest.mark.integration
 
-GRACE_SECONDS = 3
+GRACE_SECONDS = 8
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +80,9 @@ class SyncJob:
                 failed.append(error)
             finally:
                 newer = Running(self.ticks.pipeline, 1)
-                over.wait(60)
+                ended = over.wait(300)
                 newer.end()
+                assert ended, "the run that was taken over from ends"
 
         over, thread = threading.Event(), threading.Thread(target=beside)
         thread.start()

@@ -13,14 +13,16 @@ from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch.reading.source import BatchSource
-from k2k_assets_tests.support.brokers.kafka import SECONDS, admin, producer, send, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, producer, send, unique
 from k2k_assets_tests.support.brokers.second_node import TwoNodes
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 def _leader(servers: str, topic: str) -> int:
-    return int(admin(servers).list_topics(topic, timeout=SECONDS).topics[topic].partitions[0].leader)
+    """The leader of partition 0; -1 while there is none that the broker has heard of."""
+    partitions = admin(servers).list_topics(topic, timeout=SECONDS).topics[topic].partitions
+    return int(partitions[0].leader) if partitions else -1
 
 
 def test_it_follows_the_leader(tmp_path: Path) -> None:
@@ -29,7 +31,7 @@ def test_it_follows_the_leader(tmp_path: Path) -> None:
         wanted = NewTopic(topic, 1, replica_assignment=[[2, 1]], config={"min.insync.replicas": "1"})
         for future in admin(nodes.servers).create_topics([wanted], operation_timeout=10).values():
             future.result(SECONDS)
-        wait_until(lambda: _leader(nodes.servers, topic) == 2, SECONDS, "the second node to lead")
+        wait_until(lambda: _leader(nodes.servers, topic) == 2, PATIENCE, "the second node to lead")
         source = BatchSource({"bootstrap.servers": nodes.servers, "socket.connection.setup.timeout.ms": 5000})
         source.assign({TopicPartition(topic, 0): Position(0)})
         seen: list[bytes | None] = []
@@ -43,11 +45,11 @@ def test_it_follows_the_leader(tmp_path: Path) -> None:
         def write_and_see(name: str, count: int) -> None:
             # Idempotent: what a new leader does not take at first would come behind the rest.
             send(producer(nodes.servers, resends=False), topic, [f"{name} {n}".encode() for n in range(100)], 0)
-            wait_until(lambda: all_seen(count), SECONDS, f"{count} records", interval=0)
+            wait_until(lambda: all_seen(count), PATIENCE, f"{count} records", interval=0)
 
         write_and_see("led by the second node", 100)
         nodes.down()
-        wait_until(lambda: _leader(nodes.servers, topic) == 1, SECONDS, "the first node to lead")
+        wait_until(lambda: _leader(nodes.servers, topic) == 1, PATIENCE, "the first node to lead")
         write_and_see("led by the first node", 200)
         nodes.up()
 
@@ -56,7 +58,7 @@ def test_it_follows_the_leader(tmp_path: Path) -> None:
             admin(nodes.servers).elect_leaders(ElectionType.PREFERRED, preferred).result(SECONDS)
             return _leader(nodes.servers, topic) == 2
 
-        wait_until(handed_back, SECONDS, "the second node to lead again", interval=0.2)
+        wait_until(handed_back, PATIENCE, "the second node to lead again", interval=0.2)
         write_and_see("led by the second node again", 300)
         source.close()
     expected = [

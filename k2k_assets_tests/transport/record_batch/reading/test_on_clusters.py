@@ -44,7 +44,7 @@ HEADERS: list[list[tuple[str, bytes | None]]] = [[], [("a", b"1"), ("a", None), 
 
 def _write(servers: str, topic: str, codec: str, count: int = 600) -> None:
     """Odd records in a few batches of one producer."""
-    settings = {**client_settings(servers), "compression.type": codec, "linger.ms": 20, "batch.num.messages": 200}
+    settings = {**client_settings(servers), "compression.type": codec, "linger.ms": 500, "batch.num.messages": 200}
     producer = Producer(settings)
     for n in range(count):
         key = (None, b"", b"k%d" % n)[n % 3]

@@ -55,7 +55,7 @@ def _greets(sock: socket.socket, known: dict[int, tuple[int, int]] = VERSIONS) -
 
 
 @contextmanager
-def _broker(script: Script) -> Iterator[SourceSettings]:
+def _broker(script: Script, answer_seconds: float = SECONDS) -> Iterator[SourceSettings]:
     """Plays a broker for each connection; yields settings by which it is found."""
 
     def serve(sock: socket.socket) -> None:
@@ -70,7 +70,7 @@ def _broker(script: Script) -> Iterator[SourceSettings]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
         found = settings_of({"bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}"})
-        yield replace(found, setup_seconds=SECONDS, answer_seconds=SHORT)
+        yield replace(found, setup_seconds=SECONDS, answer_seconds=answer_seconds)
         listener.shutdown(socket.SHUT_RDWR)
 
 
@@ -106,7 +106,7 @@ def test_a_broker_that_does_not_answer_in_time_is_given_up(script: Script) -> No
         assert time.monotonic() - started >= SHORT
 
 
-def _of_one_name(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> SourceSettings:
+def _of_one_name(monkeypatch: pytest.MonkeyPatch, *addresses: Address, seconds: float = 2 * SHORT) -> SourceSettings:
     """Settings with one name that stands for all of them."""
 
     def resolved(address: Address, deadline: float) -> Task[ResolvedNames]:
@@ -114,7 +114,7 @@ def _of_one_name(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> Source
         return [(socket.AF_INET, each) for each in addresses]
 
     monkeypatch.setattr(connection_module, "resolved", resolved)
-    return replace(settings_of({"bootstrap.servers": "kafka:9092"}), setup_seconds=2 * SHORT)
+    return replace(settings_of({"bootstrap.servers": "kafka:9092"}), setup_seconds=seconds)
 
 
 @pytest.mark.parametrize("silent", [black_hole, deaf_broker])
@@ -122,7 +122,7 @@ def test_of_a_name_with_several_addresses_the_next_one_is_tried_when_one_is_sile
     monkeypatch: pytest.MonkeyPatch, silent: Callable[[], AbstractContextManager[Address]]
 ) -> None:
     with silent() as first, _broker(_greets) as answering:
-        _, connection = _opened(_of_one_name(monkeypatch, first, *answering.servers))
+        _, connection = _opened(_of_one_name(monkeypatch, first, *answering.servers, seconds=4.0))
         assert connection.fetch_version == 16
         connection.close()
 

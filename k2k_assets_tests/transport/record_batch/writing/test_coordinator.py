@@ -23,7 +23,7 @@ from k2k_assets.transport.record_batch.writing.coordinator import TransactionCoo
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
 from k2k_assets_tests.support.brokers import proxy as proxies
-from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, create_topic, read_ended, unique
 from k2k_assets_tests.support.brokers.proxy import Proxy
 
 CONCURRENT_TRANSACTIONS, NOT_COORDINATOR, NONE = 51, 16, 0
@@ -107,4 +107,4 @@ def test_brokers_that_are_known_by_now_tell_the_coordinator_too(
     producer._coordinator.close()
     producer.commit()
     producer.close()
-    assert [record.value for record in read_all(clusters.target_servers, topic)] == [b"1"]
+    assert [record.value for record in read_ended(clusters.target_servers, topic)] == [b"1"]

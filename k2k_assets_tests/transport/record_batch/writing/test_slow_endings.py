@@ -15,7 +15,7 @@ from k2k_assets.transport.record_batch.writing.sink_settings import sink_setting
 from k2k_assets.transport.record_batch.writing.target_partitions import TargetPartition
 from k2k_assets.transport.record_batch.writing.transactional_producer import ENDING_SECONDS, TransactionalProducer
 from k2k_assets.transport.record_batch.writing.write_errors import CONCURRENT_TRANSACTIONS
-from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, read_ended, unique
 from k2k_assets_tests.support.brokers.kafka_frames import Api
 from k2k_assets_tests.support.brokers.proxy import Fault, Trouble
 from k2k_assets_tests.support.brokers.second_node import TwoNodes, create_on_nodes
@@ -30,7 +30,7 @@ def _one(value: bytes) -> OutgoingBatch:
     return packed([(None, value, (), time.time_ns() // 1_000_000)])
 
 
-def _two_transactions(nodes: TwoNodes) -> list[bytes]:
+def _two_transactions(nodes: TwoNodes, slow_seconds: float = SLOW_SECONDS) -> list[bytes]:
     """Of which the second follows when the first is committed, and not ended yet; returns the committed records."""
     topic = create_on_nodes(nodes.servers, unique("to"), [1, 2])
     for partition in (0, 1):  # then its leaders are at work
@@ -42,7 +42,7 @@ def _two_transactions(nodes: TwoNodes) -> list[bytes]:
         for partition in (0, 1):
             producer.queue(TopicPartition(topic, partition), _one(b"%d" % partition))
         producer.flush()
-        slow = nodes.proxy.arm(Fault(Api.WRITE_TXN_MARKERS, Trouble.DELAYED, seconds=SLOW_SECONDS))
+        slow = nodes.proxy.arm(Fault(Api.WRITE_TXN_MARKERS, Trouble.DELAYED, seconds=slow_seconds))
         producer.commit()
         assert slow.happened.wait(SECONDS)
         time.sleep(2 * ENDING_SECONDS)  # the next records come a little later
@@ -50,7 +50,7 @@ def _two_transactions(nodes: TwoNodes) -> list[bytes]:
         producer.commit()
     finally:
         producer.close()
-    return sorted(record.value or b"" for record in read_all(nodes.servers, topic))
+    return sorted(record.value or b"" for record in read_ended(nodes.servers, topic))
 
 
 def _seen_refusals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -74,5 +74,5 @@ def test_records_that_come_before_the_transaction_before_is_ended_end_no_session
         # Records that join at once are refused after a tenth of a second, and go again.
         monkeypatch.setattr(ending_time, "_AT_FIRST", 1)
         refused = _seen_refusals(monkeypatch)
-        assert _two_transactions(nodes) == [b"0", b"1", b"before", b"before", b"next"]
+        assert _two_transactions(nodes, 5 * SLOW_SECONDS) == [b"0", b"1", b"before", b"before", b"next"]
         assert CONCURRENT_TRANSACTIONS in refused

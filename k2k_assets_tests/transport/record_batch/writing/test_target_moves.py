@@ -17,13 +17,13 @@ from k2k_assets.transport.record_batch.batches.outgoing import OutgoingBatch
 from k2k_assets.transport.record_batch.batches.packing import packed
 from k2k_assets.transport.record_batch.writing.sink_settings import sink_settings_of
 from k2k_assets.transport.record_batch.writing.transactional_producer import TransactionalProducer
-from k2k_assets_tests.support.brokers.kafka import SECONDS, read_all, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, read_all, unique
 from k2k_assets_tests.support.brokers.three_nodes import NODES, ThreeNodes
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 
 # A broker says what it waits for after 30 seconds.
-STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 60.0, 3.0, 4
+STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 60.0, 12.0, 4
 BETWEEN_TRANSACTIONS = 0.01
 _DOUBTS = "closed the connection|reset by peer|Not leader"
 
@@ -87,7 +87,7 @@ class Writing:
     def await_more(self) -> None:
         """Returns when it has got on."""
         before = self.written
-        wait_until(lambda: self.written > before + 20, SECONDS, "more transactions")
+        wait_until(lambda: self.written > before + 20, PATIENCE, "more transactions")
 
     def _run(self) -> None:
         while not self._is_over.is_set():

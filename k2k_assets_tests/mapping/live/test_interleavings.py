@@ -37,6 +37,7 @@ from k2k_assets_tests.support.brokers.kafka import (
 )
 from k2k_assets_tests.support.copies.copying import copy, mapping_records
 from k2k_assets_tests.support.copies.interleaving import RULE, at_step, copy_alone, ends_are, pipeline_of
+from k2k_assets_tests.support.copies.pipelines import NEVER_TIMED_OUT
 from k2k_assets_tests.support.proof.exactness import BothSides
 from k2k_assets_tests.support.suite.storms import MODES
 
@@ -104,7 +105,8 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
         create_topic(source, topic)
         produce(source, topic, [b"%s-%d" % (topic.encode(), n) for n in range(10)])
     mixed = create_topic(target, unique("mixed"))
-    pipeline = pipeline_of(clusters, tmp_path, [late, early], sink={"static": mixed})
+    patient: dict[str, Any] = {"producer": NEVER_TIMED_OUT, "commit": {"syncTimeout": "11 minutes"}}
+    pipeline = pipeline_of(clusters, tmp_path, [late, early], sink={"static": mixed}, **patient)
     written, asked = threading.Event(), threading.Event()
 
     def hold() -> None:

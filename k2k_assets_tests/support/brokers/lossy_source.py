@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox.broker import Broker
-from k2k_assets_tests.support.brokers.kafka import SECONDS, produce, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, produce, unique
 
 
 @contextmanager
@@ -59,6 +61,7 @@ class LossySource:
         self.broker.start()
         for topic in self._sizes:
             self.await_later_epoch(topic)
+        self._await_groups()
 
     def start_again(self, topics: Iterable[str]) -> None:
         """Nothing is lost, but their logs begin another leader epoch."""
@@ -66,13 +69,24 @@ class LossySource:
         self.broker.restart()
         for topic, epoch in before.items():
             self._await_epoch_after(topic, epoch)
+        self._await_groups()
+
+    def _await_groups(self) -> None:
+        """Waits until the broker, which has just started, has loaded its groups."""
+
+        def loaded() -> bool:
+            with suppress(KafkaException, TimeoutError):
+                return not admin(self.servers).list_consumer_groups(request_timeout=SECONDS).result(SECONDS).errors
+            return False
+
+        wait_until(loaded, PATIENCE, f"the groups of {self.servers}")
 
     def await_later_epoch(self, topic: str) -> None:
         """Waits until the log has begun a second leader epoch, which replaces the first one if that has no record."""
         self._await_epoch_after(topic, 0)
 
     def _await_epoch_after(self, topic: str, before: int) -> None:
-        wait_until(lambda: self.epoch(topic) > before, SECONDS, f"a new epoch of {topic}")
+        wait_until(lambda: self.epoch(topic) > before, PATIENCE, f"a new epoch of {topic}")
 
     def epoch(self, topic: str) -> int:
         """The newest leader epoch of the log."""

@@ -171,8 +171,11 @@ def place(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one(place: Place) -> None:
+def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No verdict, good ones, a bad one, a good one again, all in one run; and what the target lost meanwhile."""
+    monkeypatch.setattr(running_mapper, "heartbeat_interval_seconds", lambda _: 30.0)  # as late as a busy run may be
     first, late = f"{place.topic}-first", f"{place.topic}-late"
     place.move(first, 4)
     with place.run() as run:

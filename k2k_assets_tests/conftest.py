@@ -61,15 +61,14 @@ settings.load_profile("k2k")
 # Slots in threads of a test would collect garbage among all objects of pytest, Dagster and Spark, twice a session.
 slot.quiet_garbage_collection = nullcontext  # type: ignore[assignment]
 
-# Instances of Dagster that tests leave behind are collected in any thread. SQLite minds, and SQLAlchemy would log that
-# among the words of whichever command a test runs just then.
+# Instances of Dagster that tests leave behind are collected in any thread. SQLite refuses to be closed in another one,
+# and SQLAlchemy would log that among the words of whichever command a test runs just then.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL + 1)
 
 # How long the product waits for brokers where it goes on without an answer.
 _PATIENT = (
     "k2k_assets.status.waiting_records._SECONDS",
     "k2k_assets.translation.source_logs._SECONDS",
-    "k2k_assets.verification.content.by_batches.reading._STALL_SECONDS",
 )
 
 # The running pairs of clusters that belong to this process.
@@ -120,9 +119,10 @@ def _log_level() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _busy_brokers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _busy_brokers(request: pytest.FixtureRequest) -> None:
     """A broker that has much to do is not one that does not answer. Where a test wants less, it says so itself."""
     if request.node.get_closest_marker("integration"):
+        monkeypatch = request.getfixturevalue("monkeypatch")
         for name in _PATIENT:
             monkeypatch.setattr(name, 60.0)
 

@@ -17,7 +17,7 @@ from k2k_assets_tests.support.brokers.kafka import read_all, topics
 from k2k_assets_tests.support.services.operations_page import INSTALLATION, below, commands
 from k2k_assets_tests.support.services.wheels import OF_TESTS_ALONE, ROOT, built_wheel, plain_environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,6 @@ def test_without_its_modules_it_is_left_out_with_a_line(
 
 @pytest.mark.integration
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no go")
 def test_it_copies_exactly_once_and_alike_though_it_is_killed(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

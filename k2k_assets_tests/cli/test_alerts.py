@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.own_clusters,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
 ]
 
 RECORDS = 100

@@ -71,7 +71,6 @@ def only_generation(path: Path, clusters: KafkaSandbox) -> int | None:
     return newest.pop() if len(newest) == 1 else None
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", ["driver", "tree", "worker"])
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_an_instance_of_which_something_is_frozen_beside_one_that_stands_by(

@@ -42,7 +42,6 @@ def started_once(path: Path, *more: str, **environment: str) -> tuple[int, list[
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_copy_with_a_stop_in_a_worker(clusters: KafkaSandbox, tmp_path: Path) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     good, bad = create_topic(source, unique("good")), create_topic(source, unique("bad"))

@@ -18,7 +18,6 @@ from k2k_assets_tests.coordination.claim_model import Model, Rules, explore, goe
 from k2k_assets_tests.support.suite.storms import in_storms
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("slots", "lives", "announced", "at_least"),
     [

@@ -17,7 +17,7 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_a
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.wheels import OF_TESTS_ALONE, plain_environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 
 # Of what the image holds beside Python and Java: 1,366 measured, of which pyspark is a half.

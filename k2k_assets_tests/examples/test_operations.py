@@ -128,7 +128,6 @@ class Systemd:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.timeout(900)
 def test_the_commands_of_k2k_and_of_its_services_do_what_the_page_says(root: Path, clusters: KafkaSandbox) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     topic, other = (create_topic(source, f"{unique('orders')}.{name}") for name in ("eu", "us"))
@@ -234,7 +233,6 @@ def await_copying(run: Service, number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.timeout(900)
 def test_a_service_goes_on_after_a_kill_and_ends_well_when_stopped(root: Path, clusters: KafkaSandbox) -> None:
     topic = create_topic(clusters.source_servers, unique("orders"))
     made = write_pipeline(

@@ -36,8 +36,12 @@ from k2k_assets_tests.support.services.wheels import ROOT, built_wheel, install
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, browser
 
 pytestmark = [
-    *(pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.spark, pytest.mark.ui, pytest.mark.prometheus),
-    *(pytest.mark.storm, pytest.mark.timeout(1200)),
+    pytest.mark.integration,
+    pytest.mark.own_clusters,
+    pytest.mark.spark,
+    pytest.mark.ui,
+    pytest.mark.prometheus,
+    pytest.mark.storm,
 ]
 
 __all__ = ["browser"]  # the fixture

@@ -117,7 +117,7 @@ class Place:
 @pytest.fixture
 def place(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     # Members join within a transaction, which takes its time on a busy machine.
-    monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr(committer_module, "TRANSACTION_TIMEOUT_MS", 150_000)
     pipeline = make_pipeline(tmp_path, clusters.source_servers, clusters.target_servers, ["t"])
     with ExitStack() as stack:
         yield Place(pipeline, clusters.target_servers, stack)
@@ -412,12 +412,11 @@ def test_a_zombie_that_claims_again_finds_out_before_it_commits(place: Place) ->
     await_held(place.servers, group, {place.t0: (41, "k2k_2.3")})
 
 
-def test_one_refused_group_does_not_stop_the_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard, "SEND_SECONDS", 1.0)  # a share of the time that leaves enough on a busy machine too
+def test_one_refused_group_does_not_stop_the_others(place: Place) -> None:
     names = [unique("g") for _ in range(3 * SHARDS)]
     gone = GroupDecision(unique("gone"), {TopicPartition(unique("no-such-topic"), 0): 1}, [])
     # The client retries until its deadline, because the broker might learn of the topic soon.
-    report = place.claimed(timeout=5).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
+    report = place.claimed(timeout=20).commit([gone, *(place.decision(name, 1) for name in names)], FIRST)
     assert sorted(report.committed) == sorted(names)
     assert list(report.failed) == [gone.group]
     assert "UNKNOWN_TOPIC_OR_PART" in report.failed[gone.group]

@@ -152,7 +152,6 @@ def test_a_group_that_skips_what_was_written_on_the_target_fails_its_check(
     assert "4 records that were written on the target are skipped" in verdict.offenders[0].what
 
 
-@pytest.mark.timeout(900)
 @MODES
 def test_groups_move_there_and_back_while_both_run_and_are_killed(
     clusters: KafkaSandbox, tmp_path: Path, mode: str

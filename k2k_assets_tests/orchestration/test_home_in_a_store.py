@@ -30,7 +30,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.runs import last_verdicts, logged_events, of_everything
 from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 
 RECORDS = 50
 

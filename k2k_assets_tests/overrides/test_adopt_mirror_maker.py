@@ -28,7 +28,6 @@ SECONDS = 400.0
 @pytest.mark.parametrize(
     ("mode", "how"), [(MODES[0], "enabled"), (MODES[1], "disabled")], ids=["exactly once", "at least once"]
 )
-@pytest.mark.timeout(900)
 def test_a_copy_of_mirror_maker_is_gone_on_with(
     clusters: KafkaSandbox, tmp_path: Path, capsys: Any, mode: Mode, how: str
 ) -> None:

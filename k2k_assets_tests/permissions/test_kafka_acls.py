@@ -51,7 +51,6 @@ def _command_config(broker: Broker, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("by_pattern", [False, True])
 def test_what_is_printed_is_taken_and_is_enough(
     secure_clusters: KafkaSandbox, tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], by_pattern: bool

@@ -195,8 +195,9 @@ def test_batches_are_read_for_longer_than_credentials_are_good(
     partition = TopicPartition(topic, 0)
     reader.assign({partition: Position(0)})
     values: list[bytes | None] = []
-    deadline = Deadline(3 * REAUTHENTICATE_MS / 1000)
+    deadline, at_last = Deadline(3 * REAUTHENTICATE_MS / 1000), Deadline(120)
     while len(values) < 100 or (way == "token" and not deadline.expired()):
+        assert not at_last.expired(), f"{len(values)} records of 100"
         values += [value for chunk in reader.poll(1000, 0.1).chunks for value in chunk.columns().values()]
     produce(doors[0].broker.servers, topic, [b"late"], 0)
     (chunk,) = wait_until(lambda: reader.poll(1000, 0.1).chunks, SECONDS, "the late record")

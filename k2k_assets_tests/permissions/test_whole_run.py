@@ -106,7 +106,6 @@ def world(secure_clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(900)
 def test_with_what_k2k_acls_prints_all_programs_do_their_work_and_write_no_secret(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from k2k_assets_tests.support.copies.copying import Running, copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.tool_server import COMMAND, tool_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.integration
 
 EXACT = {"exactlyOnce": "enabled", "offsetMapping": "enabled"}
 

@@ -19,7 +19,7 @@ from k2k_assets.spark.lasting_spark import LastingSpark
 from k2k_assets.spark.spark_settings import spark_conf
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(params=["refuses", "is silent"])

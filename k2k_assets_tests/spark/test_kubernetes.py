@@ -24,7 +24,7 @@ from k2k_assets_tests.support.copies.takeovers import Flow, assert_all_copied, c
 from k2k_assets_tests.support.spark.cluster import kill_with_children, slots_on
 from k2k_assets_tests.support.spark.kubernetes import Kubernetes, kubernetes
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 
 PARTITIONS = 4
 POD = "k2k-0"

@@ -24,7 +24,7 @@ from k2k_assets_tests.support.copies.processes import await_words, ensure_runnin
 from k2k_assets_tests.support.copies.takeovers import Flow, assert_all_copied, assignment_records, copied_to, topic_of
 from k2k_assets_tests.support.spark.cluster import StandaloneCluster, kill_with_children, slots_on, standalone_cluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 4
 _SECONDS = 120.0

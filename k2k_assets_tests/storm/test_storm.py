@@ -13,7 +13,6 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # more than all of its waits together
 @pytest.mark.parametrize("mode", ["exactly once", pytest.param("at least once", marks=pytest.mark.storm)])
 def test_a_short_storm(mode: str) -> None:
     """Without Spark, so that many faults fit into seconds. Another seed each time would make a red run a riddle."""
@@ -27,7 +26,6 @@ def test_a_short_storm(mode: str) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("form", ["batches", "mixed"])
 def test_a_storm_of_whole_batches(form: Form) -> None:
     """In a mixed one instances of either form take over from each other."""
@@ -38,7 +36,6 @@ def test_a_storm_of_whole_batches(form: Form) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
 def test_a_storm_over_spark(mode: str) -> None:
     report = storm(Plan(seconds=90, seed=2, exactly_once=mode == "exactly once", engine="spark"))
@@ -48,7 +45,6 @@ def test_a_storm_over_spark(mode: str) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
 def test_a_storm_both_ways(mode: str) -> None:
     """Two pipelines between the same topics, with all stages: both sides are written, and nothing comes back.
@@ -64,7 +60,6 @@ def test_a_storm_both_ways(mode: str) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
 def test_a_storm_under_dagster(mode: str) -> None:
     """Sensors keep runs copying, checking and moving groups, whatever is killed: a long sync in little time."""
@@ -76,7 +71,6 @@ def test_a_storm_under_dagster(mode: str) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 def test_at_least_once_where_no_writer_sleeps_nothing_comes_again_behind_its_commit() -> None:
     """Elsewhere that cannot be asked for: what a sleeper had sent may come late."""
     for seed in (3, 4, 5):

@@ -38,6 +38,7 @@ def test_an_instance_ends_in_time(tmp_path: Path, answers: str, monkeypatch: pyt
         port = 1 if answers == "refused" else silent.getsockname()[1]
         for name in ("METRICS", "TRACES", "LOGS"):
             monkeypatch.setenv(f"OTEL_{name}_EXPORTER", "otlp")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")  # seconds that each would try for
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
         pipeline = make_pipeline(tmp_path, "127.0.0.1:1", "127.0.0.1:1", ["orders"])
         with exporting(pipeline, os.environ) as telemetry:

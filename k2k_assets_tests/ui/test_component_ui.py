@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from k2k_assets_tests.support.brokers.kafka import read_all, topics
 from k2k_assets_tests.ui.conftest import Project, Ui
 
-pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.spark]
 
 TYPE = "k2k_assets.K2KPipelineComponent"
 

@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.own_clusters,
     pytest.mark.spark,
-    pytest.mark.timeout(1800),
 ]
 
 

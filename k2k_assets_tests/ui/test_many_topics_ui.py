@@ -16,7 +16,7 @@ from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 from k2k_assets_tests.ui.conftest import Ui, named, page_of
 from k2k_assets_tests.ui.lineage import Lineage, Text
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.ui
 
 NAMES = AssetNames("warehouse")
 # From left to right.

@@ -19,7 +19,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.tool_server import tool_server
 from k2k_assets_tests.ui.conftest import PATIENCE_MS, Ui, pictures
 
-pytestmark = [pytest.mark.ui, pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ui, pytest.mark.integration]
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -39,7 +39,7 @@ _DECODED = re.compile(
     r"^  passed  demo\.readings  ([\d,]+) values: schemas (\d+, \d+) of the source are (\d+, \d+)$", re.MULTILINE
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
 class Shown(NamedTuple):

@@ -101,12 +101,12 @@ def test_signal_ends_it_after_a_commit_with_0(tmp_path: Path, clusters: KafkaSan
 def test_source_that_does_not_answer_is_named_in_time(
     tmp_path: Path, silent_address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.5)
     path = write_pipeline(tmp_path, silent_address, "127.0.0.1:9", ["orders"])
     log = tmp_path / "termination-log"
     begin = time.monotonic()
     assert run(["start", "-f", str(path), "-l", str(log)]) == 3
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 14, "sooner than by the usual limit"
     shown = capsys.readouterr().err
     assert f"the source cluster at {silent_address} does not answer" in shown
     assert "Traceback" not in shown

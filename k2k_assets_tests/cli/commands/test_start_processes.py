@@ -214,7 +214,6 @@ def await_all(process: subprocess.Popen[str], path: Path, clusters: KafkaSandbox
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
     tmp_path: Path, clusters: KafkaSandbox, mode: str
@@ -248,7 +247,6 @@ def test_the_second_of_two_takes_over_and_the_first_goes_on_after_it(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_5_for_the_rest(
     tmp_path: Path, clusters: KafkaSandbox
 ) -> None:
@@ -276,7 +274,6 @@ def test_where_all_is_stopped_it_stays_takes_up_what_is_put_right_and_ends_with_
 
 @pytest.mark.own_clusters
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_brokers_that_are_killed_are_waited_for(tmp_path: Path, clusters: KafkaSandbox, mode: str) -> None:
     topic = create_topic(clusters.source_servers, unique("gone"), PARTITIONS)

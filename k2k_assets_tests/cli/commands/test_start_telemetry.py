@@ -71,7 +71,6 @@ def health(address: str, path: str = "/health") -> tuple[int, Any]:
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_sums_are_what_was_copied(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = clusters.source_servers, clusters.target_servers
     good, bad = (create_topic(source, unique(name), 2) for name in ("good", "bad"))

@@ -249,7 +249,6 @@ def test_separate_executors_do_the_same(
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(480)
 def test_executors_that_are_lost_in_a_fold_leave_no_hole(clusters: KafkaSandbox, topic: str, tmp_path: Path) -> None:
     two_tasks = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
     path = write_pipeline(

@@ -32,7 +32,7 @@ from k2k_assets_tests.support.copies.copying import copy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.services.conditional_s3 import BUCKET, conditional_s3_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 _THIS = "k2k_assets_tests.mapping.index.test_index_in_s3"
 

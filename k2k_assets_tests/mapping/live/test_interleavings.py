@@ -111,7 +111,7 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
 
     def hold() -> None:
         written.set()
-        assert asked.wait(PATIENCE)
+        assert asked.wait(3 * PATIENCE)
 
     at_step(monkeypatch, "after settle", hold, topic=late)
     at_step(monkeypatch, "before write", lambda: written.wait(PATIENCE), topic=early)
@@ -127,7 +127,7 @@ def test_slots_that_commit_out_of_order_into_one_target_partition(
     finally:
         monkeypatch.undo()
         asked.set()
-        copying.join(240)
+        copying.join(4 * PATIENCE)
 
     both = BothSides.read(source, [late, early], target, [mixed])
     at = TopicPartition(mixed, 0)

@@ -130,7 +130,6 @@ def test_what_the_package_does_not_have_is_missed_as_usual() -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.spark
-@pytest.mark.timeout(900)
 def test_a_click_under_the_projects_own_executor(clusters: KafkaSandbox, tmp_path: Path) -> None:
     """Each step in a process of its own: all that the one step leaves, the next one finds."""
     prefix = unique("click")

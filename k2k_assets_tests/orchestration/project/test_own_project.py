@@ -17,7 +17,7 @@ from k2k_assets.orchestration.names import AssetNames
 from k2k_assets.sandbox import KafkaSandbox
 from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_all, unique
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "dagster.md").read_text(encoding="utf-8")
 NAMES = AssetNames("orders")

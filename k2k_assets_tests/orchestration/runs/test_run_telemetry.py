@@ -94,7 +94,6 @@ def test_a_variable_that_makes_no_sense_is_refused(pipeline: Pipeline, monkeypat
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_next_run_goes_on_at_the_same_address(
     clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,7 +132,6 @@ def await_next(clusters: KafkaSandbox, pipeline: Pipeline, generation: int) -> i
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("victims", ["the run's process", "all of its processes"])
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_run_that_is_killed_is_gone_on_with_by_who_stands_by(

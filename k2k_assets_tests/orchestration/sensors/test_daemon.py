@@ -16,7 +16,7 @@ from k2k_assets_tests.support.brokers.kafka import create_topic, produce, read_a
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 900  # Groups wait for the checks, and those for two runs on Spark: minutes where all else runs beside them.

@@ -31,7 +31,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 from k2k_assets_tests.support.suite.background import Background
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.storm]
 
 COPYING, RESTING = 6, 18
 TICKS = 4

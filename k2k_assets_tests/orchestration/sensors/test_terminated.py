@@ -21,7 +21,7 @@ from k2k_assets_tests.support.copies.pipelines import write_pipeline
 from k2k_assets_tests.support.dagster.dev import DagsterDev, make_folders
 from k2k_assets_tests.support.dagster.errors import errors_in, frames_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 PATIENCE = 900.0  # Groups wait for the checks, and those for two runs on Spark.
 

@@ -131,7 +131,6 @@ def test_some(clusters: KafkaSandbox, tmp_path: Path, written: Written, trouble:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("trouble", Trouble)
 @pytest.mark.parametrize("mode", ["exactly once", "at least once"])
 @pytest.mark.parametrize("kind", [writes, reads, fencing])

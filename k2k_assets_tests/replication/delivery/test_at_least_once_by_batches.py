@@ -147,7 +147,6 @@ def frozen() -> Iterator[SlotProcesses]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("rule", [True, False], ids=["with the rule", "without the rule"])
 def test_what_a_frozen_slot_sends_behind_its_successor_is_refused(
     clusters: KafkaSandbox,

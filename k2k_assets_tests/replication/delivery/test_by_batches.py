@@ -150,7 +150,6 @@ def test_a_request_that_is_lost_on_the_way_costs_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_brokers_whose_transactions_share_an_epoch(tmp_path: Path) -> None:
     with KafkaSandbox(version="3.9.2") as older:
         topic = create_topic(older.source_servers, unique("batches"), 2)

@@ -33,7 +33,7 @@ from k2k_assets_tests.support.copies.unlucky import Mishap
 from k2k_assets_tests.support.proof.verifying import verify
 from k2k_assets_tests.support.suite.storms import in_storms
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 PARTITIONS = 2
 WORKER, JVM, EXECUTOR, DRIVER, EVERYTHING = "worker", "jvm", "executor", "driver", "everything"

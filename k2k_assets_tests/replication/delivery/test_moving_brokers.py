@@ -25,7 +25,7 @@ from k2k_assets_tests.support.copies.copying import (
 from k2k_assets_tests.support.copies.numbered import NumberedWriter
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PARTITIONS, PREFIX = 3, "copy."
 
@@ -105,4 +105,4 @@ def test_an_answer_that_is_lost_costs_one_session_and_little_time(
         copied = _copied_while(cut(), clusters.source_servers, proxy.servers, topic, tmp_path, caplog)
     assert len(copied.restarts) == 1
     # Less than one second on a machine that has nothing else to do.
-    assert copied.pause < 25, "the next session began at once, not after a deadline"
+    assert copied.pause < 25, "the next session began at once, not after the thirty seconds of a step"

@@ -235,11 +235,11 @@ def test_a_source_topic_that_is_created_anew_while_nothing_comes(
     """The client says within moments that an offset is out of range; the topic id says why."""
     source = clusters.source_servers
     anew, good = (create_topic(source, unique(name)) for name in ("anew", "good"))
+    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 600.0)  # or else it may look while there is none of the name
     running = Running(make([anew, good], mode), 1)
     for topic in (anew, good):
         produce(source, topic, [b"a"] * 5)
     running.await_copied(10)
-    monkeypatch.setattr(committer, "_TOPICS_SECONDS", 600.0)  # or else it may look while there is none of the name
     delete_topic(source, anew)
     create_topic(source, anew)
 

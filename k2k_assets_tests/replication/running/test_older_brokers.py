@@ -23,7 +23,7 @@ from k2k_assets_tests.support.copies.killed_instance import run_and_kill
 from k2k_assets_tests.support.copies.pipelines import MODES, write_pipeline
 from k2k_assets_tests.support.copies.takeovers import Flow, assert_all_copied, topic_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 VERSION = "3.9.2"
 PARTITIONS = 2

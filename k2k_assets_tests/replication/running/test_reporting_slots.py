@@ -40,7 +40,7 @@ def pipeline(request: pytest.FixtureRequest, clusters: KafkaSandbox, tmp_path: P
     return make_pipeline(
         tmp_path, clusters.source_servers, clusters.target_servers, [topic],
         features={"exactlyOnce": request.param, "offsetMapping": "enabled", "headerReplication": "enabled"},
-        coordination={"commit": {"batchSize": 100}},
+        coordination={"commit": {"batchSize": 20}},  # seconds for each report would be minutes
         metrics={"clientStatistics": "100 milliseconds"},
     )  # fmt: skip
 

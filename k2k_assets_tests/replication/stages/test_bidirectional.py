@@ -136,7 +136,6 @@ def test_one_way_is_killed_amid_records_and_echoes(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @MODES
 def test_both_run_and_are_killed_again_and_again(clusters: KafkaSandbox, tmp_path: Path, mode: str) -> None:
     topic = topic_on_both(clusters, 2)

@@ -35,7 +35,6 @@ def rules(failing: str, dead: str) -> list[dict[str, Any]]:
 
 @MODES
 @pytest.mark.parametrize("remedy", ["a start creates it", "somebody creates it"])
-@pytest.mark.timeout(900)
 def test_the_topics_that_need_it_stop_in_time_and_go_on_where_they_were(
     clusters: KafkaSandbox, tmp_path: Path, mode: str, remedy: str
 ) -> None:

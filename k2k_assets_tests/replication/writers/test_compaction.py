@@ -20,7 +20,7 @@ from k2k_assets_tests.support.copies.copying import PROCESSES, copy
 from k2k_assets_tests.support.copies.pipelines import make_pipeline
 from k2k_assets_tests.support.copies.takeovers import Flow, assert_all_copied, assignments, copied_to, held_by
 
-pytestmark = [pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.storm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.own_clusters, pytest.mark.storm]
 
 SECONDS = 60.0
 PARTITIONS = 4

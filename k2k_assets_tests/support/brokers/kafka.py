@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, cast
 
 from confluent_kafka import (
@@ -38,6 +39,8 @@ from k2k_assets.kafka.messages import Consumer, Message
 
 SECONDS = 30.0
 PATIENCE = 4 * SECONDS  # For what a broker does when it has time: a thousand partitions, markers, deleting.
+# For requests that create or delete: how long the broker tries, and how long its answer is waited for.
+_CHANGES = {"operation_timeout": PATIENCE, "request_timeout": PATIENCE}
 # Without them, and without asking for metadata first, librdkafka waits 0.5 s for its next look at the cluster.
 _QUICK = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
 # What an admin client may hear about a topic that is new, or whose broker has just come back.
@@ -160,7 +163,7 @@ def topics(servers: str) -> dict[str, int]:
 def create_topic(servers: str, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
     """Makes a topic, waits until every partition has a leader, and returns the name."""
     wanted = NewTopic(name, partitions, 1, config=dict(config or {}))
-    _all(admin(servers).create_topics([wanted], operation_timeout=PATIENCE).values())
+    _all(admin(servers).create_topics([wanted], **_CHANGES).values())
     _await_leaders(servers, name, partitions)
     return name
 
@@ -173,7 +176,7 @@ def add_partitions(servers: str, name: str, partitions: int) -> None:
 
 def delete_topic(servers: str, name: str) -> None:
     """Deletes a topic and waits until it is no longer listed."""
-    _all(admin(servers).delete_topics([name], operation_timeout=PATIENCE).values())
+    _all(admin(servers).delete_topics([name], **_CHANGES).values())
     wait_until(lambda: not _partitions(servers, name), PATIENCE, f"{name} to be gone from {servers}")
 
 
@@ -185,7 +188,7 @@ def delete_own_topics(servers: str) -> None:
     names = [name for name in client.list_topics(timeout=SECONDS).topics if name not in _INTERNAL]
     if servers in _shared:
         names = [name for name in names if re.search(f"-{_WORKER}[0-9a-f]{{8}}", name)]
-    for deleted in client.delete_topics(names, operation_timeout=PATIENCE).values() if names else ():
+    for deleted in client.delete_topics(names, **_CHANGES).values() if names else ():
         try:
             deleted.result(PATIENCE)
         except KafkaException as error:  # a broker under load lists a topic a while after its deletion
@@ -205,8 +208,10 @@ def set_config(servers: str, topic: str, name: str, value: str) -> None:
     _all(admin(servers).incremental_alter_configs([resource]).values())
 
     def known() -> bool:
-        (described,) = admin(servers).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
-        return bool(described.result(SECONDS)[name].value == value)
+        with suppress(KafkaException, TimeoutError):
+            (described,) = admin(servers).describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+            return bool(described.result(SECONDS)[name].value == value)
+        return False
 
     wait_until(known, PATIENCE, f"{name} of {topic} to be {value} on {servers}", interval=0.02)
 
@@ -390,15 +395,11 @@ def await_markers(servers: str, topic: str, written: Iterable[tuple[int, int]]) 
     wait_until(there, PATIENCE, f"the markers of a transaction in {topic} on {servers}", interval=0.005)
 
 
-def read_ended(servers: str, topic: str, timeout: float = PATIENCE) -> list[ReadRecord]:
-    """All committed records once no transaction is open: a commit is answered before its markers are in the log.
-
-    Raises:
-        TimeoutError: One is still open after `timeout` seconds.
-    """
+def read_ended(servers: str, topic: str) -> list[ReadRecord]:
+    """All committed records once no transaction is open: a commit is answered before its markers are in the log."""
     wait_until(
         lambda: end_offsets(servers, topic, "read_committed") == end_offsets(servers, topic),
-        timeout,
+        PATIENCE,
         f"the markers of all transactions in {topic} on {servers}",
     )
     return read_all(servers, topic)
@@ -514,4 +515,4 @@ def _partitions(servers: str, topic: str) -> dict[int, PartitionMetadata]:
 
 def _all(futures: Iterable[Future[Any]]) -> None:
     for future in futures:
-        future.result(SECONDS)
+        future.result(PATIENCE)

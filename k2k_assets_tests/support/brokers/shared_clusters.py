@@ -43,9 +43,9 @@ _SECONDS = 120.0
 _LOOK_SECONDS, _PATIENT_SECONDS, _SILENT_SECONDS = 5.0, 30.0, 60.0
 _ROOT = Path(__file__).parents[3]
 # Not the sandbox's two threads, because one that waits for a disk would delay everything.
-# And not its two seconds until a node counts as lost: nobody ends these brokers, and one that is held up for longer
-# would be left without any node that could have a topic.
-_SETTINGS = {"num.io.threads": "4", "broker.session.timeout.ms": "60000"}
+# And not its two seconds until a node counts as lost: one that is held up for longer would leave the cluster without
+# any node that could have a topic. One that is started again is let in after so long.
+_SETTINGS = {"num.io.threads": "4", "broker.session.timeout.ms": "20000"}
 
 
 class SharedBroker(Broker):

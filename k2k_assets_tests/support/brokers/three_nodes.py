@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -85,7 +85,8 @@ class ThreeNodes:
         """
         replicas = [[leader, *(node for node in NODES if node != leader)] for leader in leaders]
         topic = NewTopic(name, len(replicas), replica_assignment=replicas)
-        for future in admin(self.servers).create_topics([topic], operation_timeout=PATIENCE).values():
+        patiently = {"operation_timeout": PATIENCE, "request_timeout": PATIENCE}
+        for future in admin(self.servers).create_topics([topic], **patiently).values():
             future.result(PATIENCE)
 
         def led_as_wanted() -> bool:
@@ -93,7 +94,8 @@ class ThreeNodes:
                 return True
             # A node that was held up just then does not lead what it should, and is given nothing back by itself.
             every = [KafkaTopicPartition(name, partition) for partition in range(len(replicas))]
-            admin(self.servers).elect_leaders(ElectionType.PREFERRED, every).result(SECONDS)
+            with suppress(KafkaException, TimeoutError):
+                admin(self.servers).elect_leaders(ElectionType.PREFERRED, every).result(SECONDS)
             return False
 
         wait_until(led_as_wanted, PATIENCE, f"{name} to be led as wanted", interval=0.2)

@@ -87,10 +87,10 @@ def write_pipeline(
         ],
         "coordination": {"commit": {"topic": f"{name}-commits"}, "assignment": {"topic": f"{name}-claims"}},
         "offsetMapping": {"topic": f"{name}-mappings"},
-        # A busy broker may show a new topic later than after the usual seven seconds.
-        "configuration": {"autoControlTopicCreationMaxAttempts": 160},
         **form_section(),
         **sections,
+        # A busy broker may show a new topic later than after the usual seven seconds.
+        "configuration": {"autoControlTopicCreationMaxAttempts": 160, **sections.get("configuration", {})},
     }
     # The default ones are shared by all tests: who deletes one would take it away from the others.
     document["coordination"] = {

@@ -36,7 +36,7 @@ from k2k_assets_tests.support.brokers.kafka import Record, create_topic, produce
 from k2k_assets_tests.support.copies.hand_copy import HandCopy
 from k2k_assets_tests.support.copies.pipelines import write_pipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 WRITTEN = int(time.time() * 1000) - 60_000
@@ -148,6 +148,7 @@ class Place:
 @pytest.fixture
 def place(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("K2K_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(running_mapper, "heartbeat_interval_seconds", lambda _: 30.0)  # as late as a busy run may be
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
     topic = unique("orders")
@@ -171,11 +172,8 @@ def place(clusters: KafkaSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_mappings_without_a_good_verdict_no_group_is_moved_until_there_is_one(place: Place) -> None:
     """No verdict, good ones, a bad one, a good one again, all in one run; and what the target lost meanwhile."""
-    monkeypatch.setattr(running_mapper, "heartbeat_interval_seconds", lambda _: 30.0)  # as late as a busy run may be
     first, late = f"{place.topic}-first", f"{place.topic}-late"
     place.move(first, 4)
     with place.run() as run:

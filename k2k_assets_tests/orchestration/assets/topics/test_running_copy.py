@@ -30,7 +30,11 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(autouse=True)
 def _busy_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats that should come each second may be late."""
-    monkeypatch.setattr(running_copy, "heartbeat_interval_seconds", lambda _: 15.0)
+
+    def interval(pipeline: Pipeline) -> float:
+        return max(15.0, heartbeat_interval_seconds(pipeline))
+
+    monkeypatch.setattr(running_copy, "heartbeat_interval_seconds", interval)
 
 
 @pytest.fixture

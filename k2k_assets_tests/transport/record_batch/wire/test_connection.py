@@ -55,7 +55,7 @@ def _greets(sock: socket.socket, known: dict[int, tuple[int, int]] = VERSIONS) -
 
 
 @contextmanager
-def _broker(script: Script, answer_seconds: float = SECONDS) -> Iterator[SourceSettings]:
+def _broker(script: Script) -> Iterator[SourceSettings]:
     """Plays a broker for each connection; yields settings by which it is found."""
 
     def serve(sock: socket.socket) -> None:
@@ -70,7 +70,7 @@ def _broker(script: Script, answer_seconds: float = SECONDS) -> Iterator[SourceS
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
         found = settings_of({"bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}"})
-        yield replace(found, setup_seconds=SECONDS, answer_seconds=answer_seconds)
+        yield replace(found, setup_seconds=SECONDS, answer_seconds=SECONDS)
         listener.shutdown(socket.SHUT_RDWR)
 
 
@@ -201,8 +201,8 @@ def test_an_answer_may_be_held_back_for_as_long_as_was_agreed() -> None:
         time.sleep(2 * SHORT)
         sock.sendall(_frame(correlation, b"\0late"))
 
-    with _broker(script) as settings:
-        loop, connection = _opened(settings)
+    with _broker(script) as found:
+        loop, connection = _opened(replace(found, answer_seconds=SHORT))
         assert bytes(loop.complete(connection.ask(3, 12, b"", bytes, held_back=SECONDS))) == b"late"
 
 
@@ -289,7 +289,7 @@ def test_credentials_are_shown_again_before_they_end() -> None:
 
     with _broker(script) as plain:
         mechanism = settings_of({"bootstrap.servers": "x:1", **PLAIN}).mechanism
-        loop, connection = _opened(replace(plain, mechanism=mechanism, answer_seconds=SECONDS))
+        loop, connection = _opened(replace(plain, mechanism=mechanism))
         deadline = Deadline(SECONDS)
         while len(logins) < 3 and not deadline.expired():
             assert bytes(loop.complete(connection.ask(3, 12, b"", bytes))) == b"answer"

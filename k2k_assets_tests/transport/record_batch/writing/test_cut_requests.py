@@ -176,7 +176,6 @@ def older() -> Iterator[KafkaSandbox]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_where_transactions_share_an_epoch_nothing_at_all_is_sent_twice(older: KafkaSandbox) -> None:
     for api in (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.END_TXN):
         for trouble in (Trouble.CUT, Trouble.LOST, Trouble.DELAYED):

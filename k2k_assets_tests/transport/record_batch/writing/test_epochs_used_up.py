@@ -74,7 +74,6 @@ def _one(value: bytes) -> OutgoingBatch:
     return packed([(None, value, (), time.time_ns() // 1_000_000)])
 
 
-@pytest.mark.timeout(900)
 def test_another_producer_id_goes_on_also_if_that_answer_is_lost(clusters: KafkaSandbox) -> None:
     servers, transactional_id = clusters.target_servers, unique("id")
     topic = create_topic(servers, unique("to"), len(PARTITIONS))

@@ -221,7 +221,6 @@ def older_servers() -> Iterator[str]:
 
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @examples(15)
 @example(STALE_INSIDE)
 @given(histories(produce=[9, 10, 11], ends=[3, 4]))

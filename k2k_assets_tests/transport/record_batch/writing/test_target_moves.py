@@ -20,7 +20,7 @@ from k2k_assets.transport.record_batch.writing.transactional_producer import Tra
 from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, read_all, unique
 from k2k_assets_tests.support.brokers.three_nodes import NODES, ThreeNodes
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 # A broker says what it waits for after 30 seconds.
 STEP_SECONDS, SHORT_STEP_SECONDS, ATTEMPTS = 60.0, 12.0, 4

@@ -186,22 +186,22 @@ def test_the_password_of_a_url_is_sent_and_shown_nowhere(
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_a_slot_writes_heartbeats_while_slow_registries_are_asked(doors: Doors, mode: str) -> None:
-    """Each request takes two and a half seconds, and others would take over after nine."""
+    """Each request takes two and a half seconds, and others would take over after seven."""
     with doors.guard() as guard:
         guard.seconds = 2.5
         path = doors.pipeline(guard, mode)
         document = yaml.safe_load(path.read_text())
-        document["coordination"]["assignment"]["graceWindow"] = "9 seconds"
+        document["coordination"]["assignment"]["graceWindow"] = "7 seconds"
         path.write_text(yaml.safe_dump(document))
         pipeline = load_pipeline([path])
         assert copy(pipeline, cores=1).stopped == {}
-        assert guard.let_in * guard.seconds > 9
+        assert guard.let_in * guard.seconds > 7
     beats = [
         record.timestamp / 1000
         for record in read_all(doors.target, pipeline.coordination.assignment.topic)
         if json.loads(record.key or b"{}")["kind"] in ("claim", "beat")
     ]
-    assert max(after - before for before, after in pairwise(beats)) < 9
+    assert max(after - before for before, after in pairwise(beats)) < 7
     assert doors.decoded() == list(range(5))
 
 

@@ -80,7 +80,10 @@ def _avro_reader(url: str, topic: str) -> Callable[[bytes], int]:
 def _json_writer(url: str, topic: str) -> Callable[[int], bytes]:
     client = _client(url)
     client.register_schema("money.json", Schema(json.dumps(MONEY_JSON), "JSON"))
-    schema = Schema(json.dumps(ORDER_JSON), "JSON", [SchemaReference("money.json", "money.json", 1)])
+    # Of this topic alone. A subject has one kind for Apicurio, whatever its versions are; and a text that it knows from
+    # several subjects is, asked for by its id, of the first one's kind.
+    own = {**ORDER_JSON, "title": f"Order of {topic}"}
+    schema = Schema(json.dumps(own), "JSON", [SchemaReference("money.json", "money.json", 1)])
     write = JSONSerializer(schema, client)
     return lambda n: bytes(write({"number": n, "total": {"cents": 7 * n}}, _context(topic)) or b"")
 

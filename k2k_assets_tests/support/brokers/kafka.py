@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, cast
@@ -165,6 +165,24 @@ def create_topic(servers: str, name: str, partitions: int = 1, config: Mapping[s
     wanted = NewTopic(name, partitions, 1, config=dict(config or {}))
     _all(admin(servers).create_topics([wanted], **_CHANGES).values())
     _await_leaders(servers, name, partitions)
+    return name
+
+
+def create_placed_topic(
+    servers: str, name: str, replicas: Sequence[Sequence[int]], config: Mapping[str, str] | None = None
+) -> str:
+    """Makes a topic and returns the name; who leads it is for the caller to wait for.
+
+    Args:
+        servers: The cluster.
+        name: Of the topic.
+        replicas: The nodes of each partition, the first of them is to lead it.
+        config: Of the topic.
+    """
+    wanted = NewTopic(
+        name, len(replicas), replica_assignment=[list(nodes) for nodes in replicas], config={**(config or {})}
+    )
+    _all(admin(servers).create_topics([wanted], **_CHANGES).values())
     return name
 
 

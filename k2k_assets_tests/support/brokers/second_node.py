@@ -7,14 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import NewTopic
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
 from k2k_assets_tests.support.brokers.groups import commit
-from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, create_topic, produce, unique
+from k2k_assets_tests.support.brokers.kafka import (
+    PATIENCE,
+    admin,
+    create_placed_topic,
+    create_topic,
+    produce,
+    unique,
+)
 from k2k_assets_tests.support.brokers.proxy import Proxy
 
 _SECOND = 2
@@ -55,10 +61,7 @@ def create_on_nodes(servers: str, name: str, nodes: Sequence[int], config: Mappi
         nodes: The node of each partition.
         config: Of the topic.
     """
-    topic = NewTopic(name, len(nodes), replica_assignment=[[node] for node in nodes], config=dict(config or {}))
-    for future in admin(servers).create_topics([topic], operation_timeout=10).values():
-        future.result(SECONDS)
-    return name
+    return create_placed_topic(servers, name, [[node] for node in nodes], config)
 
 
 class TwoNodes:

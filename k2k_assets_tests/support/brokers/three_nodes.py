@@ -10,12 +10,11 @@ from typing import Literal
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import NewTopic
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.sandbox.broker import Broker
 from k2k_assets.sandbox.broker_settings import free_ports, random_id
-from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, produce, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, create_placed_topic, produce, unique
 
 NODES = (1, 2, 3)
 _TRANSACTIONS = "__transaction_state"
@@ -84,10 +83,7 @@ class ThreeNodes:
             leaders: The preferred leader of each partition.
         """
         replicas = [[leader, *(node for node in NODES if node != leader)] for leader in leaders]
-        topic = NewTopic(name, len(replicas), replica_assignment=replicas)
-        patiently = {"operation_timeout": PATIENCE, "request_timeout": PATIENCE}
-        for future in admin(self.servers).create_topics([topic], **patiently).values():
-            future.result(PATIENCE)
+        create_placed_topic(self.servers, name, replicas)
 
         def led_as_wanted() -> bool:
             if self.leaders(name) == list(leaders):

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import NewTopic
 
 from k2k_assets.core.deadline import wait_until
 from k2k_assets.core.topic_partition import TopicPartition
 from k2k_assets.transport.interface import Position
 from k2k_assets.transport.record_batch.reading.source import BatchSource
-from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, producer, send, unique
+from k2k_assets_tests.support.brokers.kafka import PATIENCE, SECONDS, admin, create_placed_topic, producer, send, unique
 from k2k_assets_tests.support.brokers.second_node import TwoNodes
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -27,10 +26,7 @@ def _leader(servers: str, topic: str) -> int:
 
 def test_it_follows_the_leader(tmp_path: Path) -> None:
     with TwoNodes(tmp_path) as nodes:
-        topic = unique("moving")
-        wanted = NewTopic(topic, 1, replica_assignment=[[2, 1]], config={"min.insync.replicas": "1"})
-        for future in admin(nodes.servers).create_topics([wanted], operation_timeout=10).values():
-            future.result(SECONDS)
+        topic = create_placed_topic(nodes.servers, unique("moving"), [[2, 1]], {"min.insync.replicas": "1"})
         wait_until(lambda: _leader(nodes.servers, topic) == 2, PATIENCE, "the second node to lead")
         source = BatchSource({"bootstrap.servers": nodes.servers, "socket.connection.setup.timeout.ms": 5000})
         source.assign({TopicPartition(topic, 0): Position(0)})
